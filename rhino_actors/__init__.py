@@ -1,0 +1,15 @@
+"""rhino: navigation for the Unitree Go2 on Ray actors. Start reading at `wiring.py`.
+
+cli          the `rhino` command
+main         deploy: config -> Ray -> wiring -> Serve -> supervise -> clean end
+wiring       the graph: every actor, its name, resources, placement and handles
+actors       thin Ray actors, one class each
+drivers      the robot behind one `Platform` protocol: fake, MuJoCo (the real Go2 joins them here)
+mapping      occupancy grid, ray casting, inflation        (pure)
+planning     search, goals, paths, progress                (pure)
+control      motion gate, path follower, collision monitor (pure)
+exploration  frontiers and the choice among them           (pure)
+storage      SQLite
+viz          every Rerun call
+config, messages, geometry, errors: what all of them share
+"""

@@ -1,0 +1,63 @@
+"""The one protocol behind which every robot stands: fake, simulated, real."""
+
+from typing import Protocol
+
+from rhino_actors.messages.geometry import Odometry, Twist2D
+from rhino_actors.messages.platform import DriverState, SportResult
+from rhino_actors.messages.sensors import CameraFrame, LidarFrame
+
+# Sport commands that every driver knows by name. A driver that cannot do one answers `accepted=False`.
+SPORT_COMMANDS = (
+    "StandUp",
+    "StandDown",
+    "BalanceStand",
+    "RecoveryStand",
+    "StopMove",
+    "Damp",
+    "Sit",
+    "RiseSit",
+    "Hello",
+    "Stretch",
+    "Dance1",
+    "Dance2",
+    "FrontFlip",
+    "FrontJump",
+    "FrontPounce",
+)
+# Commands that throw the robot's weight about: refused unless `gate.allow_acrobatics` is set.
+ACROBATICS = frozenset({"FrontFlip", "FrontJump", "FrontPounce"})
+
+
+class Platform(Protocol):
+    """A robot as the platform actor sees it.
+
+    The getters return the newest value at once and never block; `send_twist` never blocks either. `connect`,
+    `close` and `sport` may take seconds and are coroutines. A driver has a dead-man of its own: without a fresh
+    twist for `hold_timeout_s` it stops the robot, whatever became of the rest of rhino.
+    """
+
+    simulated: bool
+
+    async def connect(self) -> None:
+        """Connect, or start the simulation. Raises NotConnected with the reason and what to do."""
+
+    async def close(self) -> None:
+        """Send zero, then let go of every process, file and connection. May be called twice."""
+
+    def odometry(self) -> Odometry | None:
+        """Return the newest odometry, or None before the first."""
+
+    def lidar(self, newer_than: int) -> LidarFrame | None:
+        """Return the newest frame if its seq is greater than `newer_than`, else None."""
+
+    def camera(self, newer_than: int) -> CameraFrame | None:
+        """Return the newest picture if its seq is greater than `newer_than`, else None."""
+
+    def send_twist(self, twist: Twist2D) -> None:
+        """Send a body twist. Zero is sent as zero. Only `MotionGate`'s owner calls this."""
+
+    async def sport(self, command: str) -> SportResult:
+        """Carry out one of SPORT_COMMANDS and return the robot's answer. Raises UnknownCommand."""
+
+    def state(self) -> DriverState:
+        """Return posture, battery, link and faults."""

@@ -1,0 +1,275 @@
+"""Every error that rhino raises on purpose: a code for programs, a sentence and a hint for people.
+
+Errors cross actor boundaries as `cls(*args)`, so every constructor takes its fields positionally and passes
+them all to `Exception.__init__`. An error raised in an actor arrives as a `RayTaskError` that is an instance of
+the original class too; its fields are on `.cause` (see `original`).
+"""
+
+
+class RhinoError(Exception):
+    """Base of all errors that rhino raises on purpose.
+
+    Attributes:
+        code: stable upper-case name for programs; part of the REST and MCP contract.
+        message: one sentence that says what is wrong.
+        hint: one sentence that says what to do.
+    """
+
+    code = "RHINO_ERROR"
+    default_message = "Something went wrong."
+    default_hint = "See the log: rhino logs."
+
+    def __init__(self, message: str = "", hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message or self.default_message
+        self.hint = hint or self.default_hint
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message} {self.hint}"
+
+
+def original(error: BaseException) -> BaseException:
+    """Return the error as it was raised: what a Ray task error carries as its cause, else the error itself."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(error, RhinoError) and isinstance(cause, BaseException) else error
+
+
+class ConfigError(RhinoError):
+    """A configuration file or value that cannot be used."""
+
+    code = "CONFIG_INVALID"
+    default_message = "The configuration cannot be used."
+    default_hint = "docs/configuration.md lists every key with its unit and default."
+
+
+class DeployError(RhinoError):
+    """`rhino deploy` cannot start, or what it started did not come up."""
+
+    code = "DEPLOY_FAILED"
+    default_message = "The deployment did not start."
+    default_hint = "See the log: rhino logs."
+
+
+class AlreadyRunning(DeployError):
+    code = "ALREADY_RUNNING"
+    default_message = "A rhino deployment runs already."
+    default_hint = "rhino status shows it; rhino down stops it."
+
+
+class NotRunning(DeployError):
+    code = "NOT_RUNNING"
+    default_message = "No rhino deployment runs here."
+    default_hint = "Start one: rhino deploy sim."
+
+
+class PortTaken(DeployError):
+    code = "PORT_TAKEN"
+    default_message = "The API port is taken by another program."
+    default_hint = "Choose another: RHINO_PORT=8001 rhino deploy sim, or server.port in the config."
+
+
+class ActorUnavailable(RhinoError):
+    """An actor is restarting, or did not answer in time. Nothing was changed that the caller can rely on."""
+
+    code = "ACTOR_UNAVAILABLE"
+    default_message = "A part of rhino is restarting."
+    default_hint = "Try again in a few seconds; rhino status names the part."
+
+
+class InvalidRequest(RhinoError):
+    """A value that a client sent cannot be used: not finite, missing, of the wrong kind."""
+
+    code = "INVALID_REQUEST"
+    default_message = "The request has a value that cannot be used."
+    default_hint = "Numbers must be finite and in SI units: m, s, rad."
+
+
+class NotAvailable(RhinoError):
+    """What was asked for does not exist yet: no map before the first scan, no picture before the first frame."""
+
+    code = "NOT_AVAILABLE"
+    default_message = "There is nothing to answer yet."
+    default_hint = "Wait for the sensor, then ask again."
+
+
+# the robot
+
+
+class PlatformError(RhinoError):
+    """The robot, or its simulation, cannot do what was asked."""
+
+    code = "PLATFORM_ERROR"
+    default_message = "The robot cannot do that."
+
+
+class NotConnected(PlatformError):
+    code = "NOT_CONNECTED"
+    default_message = "The robot is not connected."
+    default_hint = "rhino status shows the link; rhino logs the reason."
+
+
+class CommandRejected(PlatformError):
+    code = "COMMAND_REJECTED"
+    default_message = "The robot refused the command."
+    default_hint = "GET /api/state shows posture and mode; some commands need a standing robot."
+
+
+class UnknownCommand(PlatformError):
+    code = "UNKNOWN_COMMAND"
+    default_message = "There is no such sport command."
+    default_hint = "The hint of the error names those that exist."
+
+
+# who may move it
+
+
+class ControlError(RhinoError):
+    """A request to move that MotionGate does not let through."""
+
+    code = "CONTROL_REFUSED"
+    default_message = "The robot may not be moved now."
+
+
+class ControlHeld(ControlError):
+    """Somebody else drives. `holder` is the name to show."""
+
+    code = "CONTROL_HELD"
+    default_message = "Somebody else drives the robot."
+    default_hint = "POST /api/control/take takes over; anyone may stop: POST /api/stop."
+
+    def __init__(self, message: str = "", hint: str = "", holder: str = "") -> None:
+        super().__init__(message, hint)
+        self.args = (message, hint, holder)
+        self.holder = holder
+
+
+class EStopLatched(ControlError):
+    code = "ESTOP_LATCHED"
+    default_message = "The emergency stop is latched."
+    default_hint = "Look at the robot, then clear it: rhino estop --clear or POST /api/estop/clear."
+
+
+class RobotFallen(ControlError):
+    code = "FALLEN"
+    default_message = "The robot has fallen."
+    default_hint = "Help it up: POST /api/cmd/RecoveryStand; nothing resumes by itself."
+
+
+class SupersededRequest(ControlError):
+    """A path or goal that belongs to an earlier decision: someone stopped or took over since."""
+
+    code = "SUPERSEDED"
+    default_message = "Someone stopped the robot or took over since this was asked for."
+    default_hint = "Ask again if it is still wanted."
+
+
+# planning
+
+
+class PlanningError(RhinoError):
+    """No path can be given."""
+
+    code = "PLANNING_FAILED"
+    default_message = "No path can be planned."
+
+
+class NoMap(PlanningError):
+    code = "NO_MAP"
+    default_message = "There is no map yet."
+    default_hint = "Wait for the first lidar scan: GET /api/state shows its age."
+
+
+class StartOccupied(PlanningError):
+    code = "START_OCCUPIED"
+    default_message = "The robot stands inside an obstacle of the map."
+    default_hint = "Drive it out by hand, or wait until the map clears."
+
+
+class GoalOccupied(PlanningError):
+    code = "GOAL_OCCUPIED"
+    default_message = "The goal is inside an obstacle or too near one."
+    default_hint = (
+        "Choose a goal with clear floor around it, or leave out strict so that a near one is taken."
+    )
+
+
+class StartOutsideMap(PlanningError):
+    code = "START_OUTSIDE_MAP"
+    default_message = "The robot is outside the map."
+    default_hint = "Wait for the map to grow to the robot."
+
+
+class GoalOutsideMap(PlanningError):
+    code = "GOAL_OUTSIDE_MAP"
+    default_message = "The goal is outside the map."
+    default_hint = "Choose a goal inside the map, or explore in its direction first."
+
+
+class NoPath(PlanningError):
+    code = "NO_VALID_PATH"
+    default_message = "No way leads from the robot to the goal."
+    default_hint = (
+        "Look at the costmap: a closed door or a gap narrower than the robot blocks the way."
+    )
+
+
+class PlanTimedOut(PlanningError):
+    code = "PLAN_TIMED_OUT"
+    default_message = "Planning took too long."
+    default_hint = "Raise planner.timeout_s, or choose a nearer goal."
+
+
+class NoGoal(PlanningError):
+    code = "NO_GOAL"
+    default_message = "There is no goal to cancel."
+    default_hint = "GET /api/navigate/status shows what runs."
+
+
+class FailedToMakeProgress(PlanningError):
+    code = "FAILED_TO_MAKE_PROGRESS"
+    default_message = "The robot does not get nearer to its goal."
+    default_hint = "Something it cannot see may hold it; look at the robot."
+
+
+# missions
+
+
+class MissionError(RhinoError):
+    """A mission (explore, patrol) cannot start or go on."""
+
+    code = "MISSION_REFUSED"
+    default_message = "The mission cannot start."
+
+
+class MissionRunning(MissionError):
+    code = "MISSION_RUNNING"
+    default_message = "A mission runs already."
+    default_hint = "Stop it first: POST /api/explore/stop."
+
+
+class NoMission(MissionError):
+    code = "NO_MISSION"
+    default_message = "No mission runs."
+    default_hint = "GET /api/state shows the last one and how it ended."
+
+
+# storage
+
+
+class StorageError(RhinoError):
+    """The database cannot do what was asked; nothing was changed."""
+
+    code = "STORAGE_ERROR"
+    default_message = "The database cannot do that."
+
+
+class PoiNotFound(StorageError):
+    code = "POI_NOT_FOUND"
+    default_message = "There is no such point of interest."
+    default_hint = "GET /api/pois lists them."
+
+
+class InvalidLabel(StorageError):
+    code = "INVALID_LABEL"
+    default_message = "The label cannot be used."
+    default_hint = "A label has 1 to 200 characters and is not only white space."

@@ -1,0 +1,175 @@
+"""Goals, paths, how they go, and missions."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.messages.geometry import Pose2D
+
+
+class Rank(IntEnum):
+    """Who outranks whom at the motion gate: a person over a mission over an agent."""
+
+    AGENT = 0
+    MISSION = 1
+    HUMAN = 2
+
+
+class NavMode(StrEnum):
+    """How a goal is reached."""
+
+    ASTAR = "astar"  # along a planned path
+    DIRECT = "direct"  # straight at it, the collision monitor on watch
+
+
+class NavState(StrEnum):
+    IDLE = "idle"
+    PLANNING = "planning"
+    FOLLOWING = "following"
+    RECOVERING = "recovering"
+    PAUSED = "paused"  # the goal stands, the robot waits: `reason` says for what
+    ARRIVED = "arrived"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (NavState.ARRIVED, NavState.FAILED, NavState.CANCELLED)
+
+    @property
+    def is_active(self) -> bool:
+        return self in (NavState.PLANNING, NavState.FOLLOWING, NavState.RECOVERING, NavState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRequest:
+    """What a client asks the planner for."""
+
+    x: float  # [m] in odom
+    y: float  # [m] in odom
+    yaw: float | None = None  # [rad]; None keeps the heading of arrival
+    client: str = "unknown"  # who asks; the name that others see
+    rank: Rank = Rank.HUMAN
+    strict: bool = (
+        False  # refuse a goal in an obstacle instead of moving it to the nearest free floor
+    )
+    allow_unknown: bool = True  # plan through cells that were never seen
+    mode: NavMode | None = None  # None: the planner's present mode
+    epoch: int | None = None  # motion epoch of the mission that asks; None: a decision of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path for the robot side to follow, with a lease: no renewal within `valid_for_s`, and it stops."""
+
+    goal_id: int
+    epoch: int  # motion epoch it was decided in; the gate refuses older ones
+    poses: NDArray[np.float64]  # (N, 3) x, y [m], yaw [rad] in odom, N >= 1
+    client: str
+    rank: Rank
+    final_yaw: float | None = None  # [rad] to turn to at the end; None: keep the heading of arrival
+    length: float = 0.0  # [m]
+    map_epoch: int = 0
+    map_seq: int = 0  # of the map that it was planned on
+    through_unknown: bool = False
+    mode: NavMode = NavMode.ASTAR
+    valid_for_s: float = 1.0
+
+
+class FollowState(StrEnum):
+    """What the path follower does with the path it was given."""
+
+    NONE = "none"  # there is no path
+    FOLLOWING = "following"
+    WAITING = "waiting"  # held by `reason`, goes on by itself when that is over
+    ARRIVED = "arrived"
+    ENDED = "ended"  # dropped for `reason`; does not go on
+
+
+@dataclass(frozen=True, slots=True)
+class FollowReport:
+    """How the path goes, asked for by the planner; asking renews the path's lease."""
+
+    goal_id: int  # 0: none
+    state: FollowState
+    reason: str = ""  # code: STALE_LIDAR, STALE_ODOMETRY, ODOM_JUMP, OBSTACLE, LEASE_EXPIRED, PREEMPTED, STOPPED, ...
+    message: str = ""
+    pose: Pose2D | None = None  # newest, in odom
+    distance_remaining: float = 0.0  # [m] along the path
+    deviation: float = 0.0  # [m] from the path
+    epoch: int = 0  # the gate's present motion epoch
+
+
+@dataclass(frozen=True, slots=True)
+class NavStatus:
+    """The planner's present goal, or the last one."""
+
+    state: NavState = NavState.IDLE
+    goal_id: int = 0
+    requested: Pose2D | None = None
+    adjusted: Pose2D | None = None  # where it really goes; None before it was planned
+    requested_yaw: float | None = None
+    client: str = ""
+    mode: NavMode = NavMode.ASTAR
+    reason: str = ""  # code; empty while all is well
+    message: str = ""  # one sentence
+    distance_remaining: float = 0.0  # [m]
+    eta: float | None = None  # [s]
+    attempts: int = 0  # recoveries tried for this goal
+    through_unknown: bool = False
+    plan_time: float = 0.0  # [s] the last plan took
+    plans: int = 0  # plans made for this goal
+    path: NDArray[np.float64] | None = None  # (N, 2) x, y [m] in odom of the path in force
+    seq: int = 0  # counts every change
+
+
+class MissionKind(StrEnum):
+    EXPLORE = "explore"
+
+
+class MissionState(StrEnum):
+    IDLE = "idle"
+    RUNNING = "running"
+    PAUSED = "paused_by_user"  # goes on only when asked to
+    COMPLETE = "complete"
+    BLOCKED = "blocked"  # nothing more can be reached; `skipped` lists what is left
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"  # the explorer or something it needs died
+
+    @property
+    def is_active(self) -> bool:
+        return self in (MissionState.RUNNING, MissionState.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFrontier:
+    """A frontier that the explorer gave up on."""
+
+    x: float  # [m] in odom
+    y: float
+    size: int  # cells
+    reason: str  # code
+
+
+@dataclass(frozen=True, slots=True)
+class MissionStatus:
+    """The mission that runs, or the last one."""
+
+    kind: MissionKind = MissionKind.EXPLORE
+    state: MissionState = MissionState.IDLE
+    reason: str = ""  # code of the end or pause
+    message: str = ""
+    client: str = ""  # who started it
+    goal: Pose2D | None = None
+    goals_reached: int = 0
+    goals_failed: int = 0
+    frontiers: NDArray[np.float64] | None = (
+        None  # (K, 3) x, y [m] in odom, 1.0 where it is the target else 0.0
+    )
+    skipped: tuple[SkippedFrontier, ...] = field(default=())
+    known_area: float = 0.0  # [m2]
+    distance: float = 0.0  # [m] driven in this mission
+    elapsed: float = 0.0  # [s]
+    seq: int = 0  # counts every change

@@ -1,0 +1,122 @@
+"""The robot's own state, and the motion gate's."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rhino_actors.messages.geometry import Odometry, Twist2D
+
+
+class Posture(StrEnum):
+    STANDING = "standing"
+    LYING = "lying"
+    SITTING = "sitting"
+    DAMPED = "damped"  # motors only damp: the robot sinks and takes no velocity
+    CHANGING = "changing"  # between two postures; takes no velocity
+    FALLEN = "fallen"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """What a driver says of its robot, newest values, never blocking."""
+
+    connected: bool
+    posture: Posture
+    battery: float  # [%] 0..100
+    voltage: float = 0.0  # [V]
+    camera: str = "off"  # how pictures are made, or "off: reason"
+    link: str = "ok"  # ok, lost, connecting: a word for people
+    faults: tuple[str, ...] = ()  # sentences
+    realtime_factor: float | None = None  # simulated seconds per wall second; None on a robot
+
+
+@dataclass(frozen=True, slots=True)
+class SportResult:
+    """The robot's answer to a sport command."""
+
+    command: str
+    accepted: bool
+    code: int = 0  # the robot's status code, 0 is success
+    message: str = ""
+
+
+class StopReason(StrEnum):
+    """Why the gate sends zero, or less than was asked for. A closed list, for programs and logs."""
+
+    NONE = ""
+    IDLE = "IDLE"
+    RELEASED = "RELEASED"
+    STOPPED = "STOPPED"
+    ESTOP = "ESTOP_LATCHED"
+    DEAD_MAN = "DEAD_MAN"
+    PREEMPTED = "PREEMPTED"
+    CANCELLED = "CANCELLED"
+    LEASE_EXPIRED = "LEASE_EXPIRED"
+    STALE_ODOMETRY = "STALE_ODOMETRY"
+    STALE_LIDAR = "STALE_LIDAR"
+    ODOM_JUMP = "ODOM_JUMP"
+    FALLEN = "FALLEN"
+    OBSTACLE = "OBSTACLE"
+    ARRIVED = "ARRIVED"
+    POSTURE = "POSTURE"
+    NOT_CONNECTED = "NOT_CONNECTED"
+    LOOP_FAILED = "LOOP_FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """One line of the gate's log: what changed, when, for whom and why."""
+
+    stamp: float  # [s] monotonic
+    wall_time: float  # [s] since the Unix epoch, for people
+    event: str  # claim, preempt, release, stop, estop, clear, zero, limit, refuse
+    holder: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateStatus:
+    """Who drives and what the gate lets through."""
+
+    epoch: int  # motion epoch: grows whenever an earlier decision to move became void
+    holder: str  # empty: nobody
+    holder_rank: str  # human, mission, agent or empty
+    latched: bool
+    latched_by: str
+    latched_since: float | None  # [s] since the Unix epoch
+    reason: str  # why the robot is not moving as asked, a StopReason
+    applied: Twist2D  # the twist last sent to the driver
+    max_vx: float  # [m/s]
+    max_vy: float  # [m/s]
+    max_omega: float  # [rad/s]
+
+
+@dataclass(frozen=True, slots=True)
+class VelocityAnswer:
+    """What became of a velocity request."""
+
+    requested: Twist2D
+    applied: Twist2D  # after clamping; the collision monitor may still slow it down
+    clamped: bool
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class RobotStatus:
+    """Everything of the robot that a dashboard shows, at one moment. Ages are counted on the robot's host."""
+
+    robot: str
+    driver: str
+    simulated: bool
+    stamp: float  # [s] monotonic on the robot-side host
+    odometry: Odometry | None
+    odometry_age: float | None  # [s]; None: never seen
+    lidar_age: float | None  # [s]
+    camera_age: float | None  # [s]
+    odometry_rate: float  # [Hz] over the last seconds
+    lidar_rate: float
+    camera_rate: float
+    control_rate: float  # [Hz] of the control loop
+    driver_state: DriverState
+    gate: GateStatus
+    faults: tuple[str, ...] = field(default=())
