@@ -71,7 +71,7 @@ class FakeConfig:
     start_yaw: float = option(0.0, "rad", "start heading", low=-math.pi, high=math.pi)
     lidar_rate_hz: float = option(7.7, "Hz", "lidar frames per second", low=0.1, high=50.0)
     lidar_beams: int = option(360, "", "beams of a scan", low=8, high=4000)
-    lidar_range: float = option(8.0, "m", "longest range", low=0.5, high=50.0)
+    lidar_range: float = option(10.0, "m", "longest range", low=0.5, high=50.0)
     camera_rate_hz: float = option(
         5.0, "Hz", "pictures per second; 0 turns the camera off", low=0.0, high=60.0
     )
@@ -291,7 +291,7 @@ class RayConfig:
 
     address: str = option("", "", "cluster to join; empty: that of `ray start`, else a local one")
     dashboard: bool = option(True, "", "start Ray's own dashboard")
-    dashboard_port: int = option(8265, "", "its port, loopback", low=0, high=65535)
+    dashboard_port: int = option(0, "", "its port, loopback; 0: 8265 or the next that is free", low=0, high=65535)
     object_store_mb: int = option(
         400, "MB", "shared memory for maps and frames", low=80, high=65536
     )
@@ -357,6 +357,12 @@ def state_dir() -> Path:
 def database_path(config: StoreConfig) -> Path:
     """Return the database file: what the config names, else rhino.db in the data directory."""
     return Path(config.path).expanduser() if config.path else data_dir() / "rhino.db"
+
+
+def token_path(config: ServerConfig | None = None) -> Path:
+    """Return the file of the API's bearer token, which need not exist: what the config names, else the default."""
+    named = config.token_file if config else ""
+    return Path(named).expanduser() if named else state_dir() / "token"
 
 
 def load_config(source: str | Path, overrides: Mapping[str, Any] | None = None) -> RhinoConfig:
@@ -499,6 +505,8 @@ def _value(hint: Any, spec: dataclasses.Field[Any], raw: Any, where: str) -> Any
 
 def _check_bounds(raw: float, spec: dataclasses.Field[Any], where: str, unit: str) -> None:
     low, high = spec.metadata.get("low"), spec.metadata.get("high")
+    if abs(raw) > 2**63:  # a whole number may be beyond every float
+        raw = math.inf if raw > 0 else -math.inf
     if math.isnan(raw) and isinstance(spec.default, float) and math.isnan(spec.default):
         return
     below = low is not None and not raw >= low

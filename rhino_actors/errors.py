@@ -76,6 +76,19 @@ class ActorUnavailable(RhinoError):
     default_hint = "Try again in a few seconds; rhino status names the part."
 
 
+class ActorTimedOut(ActorUnavailable):
+    """An actor did not answer in time. What was asked for may still happen."""
+
+    code = "TIMEOUT"
+    default_message = "A part of rhino did not answer in time."
+
+
+class RobotNotFound(RhinoError):
+    code = "ROBOT_NOT_FOUND"
+    default_message = "There is no robot of that name."
+    default_hint = "GET /api/robots lists them."
+
+
 class InvalidRequest(RhinoError):
     """A value that a client sent cannot be used: not finite, missing, of the wrong kind."""
 

@@ -1,0 +1,1 @@
+"""What runs on the robot's side, pure: motion gate, path follower, collision monitor."""

@@ -1,0 +1,312 @@
+"""ExplorerActor: one mission at a time; explores until nothing is left that the robot can see out."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import ray
+
+from rhino_actors.actors.calls import call
+from rhino_actors.actors.rate import Rate
+from rhino_actors.actors.routing import make_router
+from rhino_actors.config import RhinoConfig
+from rhino_actors.errors import (
+    ActorUnavailable,
+    ControlError,
+    MissionRunning,
+    NoMap,
+    NoMission,
+    PlanningError,
+)
+from rhino_actors.exploration import goal_selection
+from rhino_actors.exploration.mission import Choice, ExploreMission, Target
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.navigation import (
+    GoalRequest,
+    MissionKind,
+    MissionState,
+    MissionStatus,
+    NavState,
+    NavStatus,
+    Rank,
+)
+
+if TYPE_CHECKING:
+    from ray.actor import ActorProxy
+
+    from rhino_actors.actors.mapper import MapperActor
+    from rhino_actors.actors.planner import PlannerActor
+    from rhino_actors.actors.platform import PlatformActor
+
+logger = logging.getLogger(__name__)
+
+HOLDER = "explorer"
+MAX_WAIT_S = 30.0
+UNAVAILABLE_TIMEOUT_S = 60.0  # of the planner or mapper, before a mission is interrupted
+# Ends of a goal that somebody decided: the mission ends, or waits for a person, and is not driven on.
+ENDING_REASONS = frozenset({"STOPPED", "CANCELLED", "ESTOP_LATCHED", "FALLEN"})
+YIELDING_REASONS = frozenset({"PREEMPTED", "SUPERSEDED", "CONTROL_HELD"})
+
+
+class ExplorerActor:
+    """Drives to the nearest frontier it can reach, again and again, until none is left.
+
+    Reads:     MapperActor.snapshot, PlatformActor.odometry, PlannerActor.status
+    Publishes: GoalRequest to PlannerActor.navigate; MissionStatus
+    A failed call: the mission waits for the actor to come back; after a minute it ends `interrupted`.
+    """
+
+    def __init__(
+        self,
+        config: RhinoConfig,
+        *,
+        platform: "ActorProxy[PlatformActor]",
+        mapper: "ActorProxy[MapperActor]",
+        planner: "ActorProxy[PlannerActor]",
+        was_restarted: bool | None = None,
+    ) -> None:
+        self._config = config
+        self._platform = platform
+        self._mapper = mapper
+        self._planner = planner
+        self._router = make_router(config)
+        self._mission: ExploreMission | None = None
+        self._epoch = 0
+        self._started = 0.0
+        self._last_pose: Pose2D | None = None
+        self._version = (0, 0)
+        self._map: MapSnapshot | None = None
+        self._changed = asyncio.Condition()
+        self._status = MissionStatus()
+        if was_restarted is None:
+            was_restarted = ray.get_runtime_context().was_current_actor_reconstructed
+        if was_restarted:
+            self._status = MissionStatus(
+                state=MissionState.INTERRUPTED,
+                reason="EXPLORER_RESTARTED",
+                message="The explorer was restarted; a mission that ran has ended.",
+            )
+
+    @ray.method
+    async def run(self) -> None:
+        """Carry out missions until cancelled; an exception ends the loop and reaches main."""
+        await asyncio.to_thread(self._router.warm_up)
+        await asyncio.to_thread(goal_selection.warm_up)
+        rate = Rate(self._config.explorer.seen_out_check_hz)
+        unavailable_since: float | None = None
+        while True:
+            if self._mission is not None and self._status.state is MissionState.RUNNING:
+                try:
+                    await self._step(self._mission)
+                    unavailable_since = None
+                except (ActorUnavailable, PlanningError) as error:
+                    now = time.monotonic()
+                    unavailable_since = unavailable_since or now
+                    if now - unavailable_since > UNAVAILABLE_TIMEOUT_S:
+                        await self._end(MissionState.INTERRUPTED, error.code, error.message)
+            await rate.sleep()
+
+    @ray.method
+    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus:
+        """Start exploring.
+
+        Raises:
+            MissionRunning: one runs, or waits for its resume.
+            NoMap: there is nothing to start from yet.
+            ControlError: the robot may not be moved by this client now.
+        """
+        if self._status.state.is_active:
+            raise MissionRunning()
+        await self._refresh_map()
+        self._epoch = await call(
+            self._platform.claim.remote(HOLDER, _mission_rank(rank), on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
+        )
+        self._mission = ExploreMission(self._config.explorer, self._config.robot)
+        self._started = time.monotonic()
+        self._last_pose = None
+        await self._publish(
+            MissionStatus(
+                kind=MissionKind.EXPLORE,
+                state=MissionState.RUNNING,
+                message="Looking for the nearest frontier.",
+                client=client,
+                seq=self._status.seq,
+            )
+        )
+        return self._status
+
+    @ray.method
+    async def stop(self, client: str) -> MissionStatus:
+        """End the mission; the robot stands. Raises NoMission when none runs."""
+        if not self._status.state.is_active:
+            raise NoMission()
+        await self._end(MissionState.CANCELLED, "CANCELLED", f"Ended by {client}.")
+        return self._status
+
+    @ray.method
+    async def resume(self, client: str) -> MissionStatus:
+        """Go on with a paused mission.
+
+        Raises:
+            NoMission: none is paused.
+            ControlError: the robot may not be moved by this client now.
+        """
+        if self._status.state is not MissionState.PAUSED:
+            raise NoMission("No mission is paused.")
+        self._epoch = await call(self._platform.claim.remote(HOLDER, Rank.MISSION, on_behalf_of=client))  # type: ignore[call-arg]  # Ray's types drop defaults
+        await self._change(state=MissionState.RUNNING, reason="", message=f"Resumed by {client}.")
+        return self._status
+
+    @ray.method
+    async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus:
+        """Return the status; with `wait`, once its seq is greater than `newer_than` or the time is over."""
+        if wait > 0.0 and self._status.seq <= newer_than:
+            async with self._changed:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(
+                        self._changed.wait_for(lambda: self._status.seq > newer_than),
+                        min(wait, MAX_WAIT_S),
+                    )
+        return self._status
+
+    async def _step(self, mission: ExploreMission) -> None:
+        """Hear how the goal goes, look at the map, and choose anew when the target is settled."""
+        snapshot = await self._refresh_map()
+        odometry = await call(self._platform.odometry.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
+        if odometry is None:
+            return
+        await self._note_travel(odometry.pose, snapshot)
+        nav = await call(self._planner.status.remote(0, 0.0)) if mission.goal_id else None  # type: ignore[call-arg]  # Ray's types drop defaults
+        if nav is not None and await self._goal_ended(mission, nav):
+            return
+        choice = await asyncio.to_thread(
+            self._choose, mission, snapshot, odometry.pose, time.monotonic()
+        )
+        if mission is not self._mission or self._status.state is not MissionState.RUNNING:
+            return
+        await self._change(frontiers=choice.frontiers, skipped=choice.skipped)
+        if choice.is_complete and choice.gave_up:
+            text = f"What is left could not be reached: {len(choice.skipped)} frontiers."
+            await self._end(MissionState.BLOCKED, "SKIPPED_AREAS", text)
+        elif choice.is_complete:
+            text = f"Nothing is left to see; {len(choice.skipped)} frontiers cannot be got near."
+            await self._end(MissionState.COMPLETE, "NOTHING_LEFT", text)
+        elif choice.target is not None:
+            await self._go(mission, choice.target)
+
+    def _choose(
+        self, mission: ExploreMission, snapshot: MapSnapshot, pose: Pose2D, now: float
+    ) -> Choice:
+        """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
+        return mission.choose(snapshot, self._router.costs_from(snapshot, pose), now)
+
+    async def _goal_ended(self, mission: ExploreMission, nav: NavStatus) -> bool:
+        """Take note of how the goal ended. Returns True when the mission goes no further."""
+        if nav.goal_id != mission.goal_id:
+            if nav.goal_id > mission.goal_id and nav.client != HOLDER:
+                await self._yield(f"{nav.client} sent the robot elsewhere.")
+                return True
+            mission.forget_goal()  # a restarted planner knows nothing of it
+            return False
+        if nav.state is NavState.ARRIVED:
+            mission.arrived()
+            await self._change(goals_reached=self._status.goals_reached + 1)
+        elif nav.state is NavState.FAILED:
+            mission.failed()
+            await self._change(goals_failed=self._status.goals_failed + 1)
+        elif nav.state is NavState.CANCELLED:
+            if nav.reason in YIELDING_REASONS:
+                await self._yield(nav.message)
+            else:
+                await self._end(MissionState.CANCELLED, nav.reason, nav.message)
+            return True
+        return False
+
+    async def _go(self, mission: ExploreMission, target: Target) -> None:
+        request = GoalRequest(
+            x=target.x,
+            y=target.y,
+            client=HOLDER,
+            rank=Rank.MISSION,
+            allow_unknown=True,
+            epoch=self._epoch,
+        )
+        try:
+            nav = await call(self._planner.navigate.remote(request), 10.0)
+        except PlanningError as error:
+            logger.info("target (%.2f, %.2f): %s", target.x, target.y, error)
+            mission.refused(target)
+            await self._change(goals_failed=self._status.goals_failed + 1)
+            return
+        except ControlError as error:
+            await self._refused_control(error)
+            return
+        mission.sent(target, nav.goal_id)
+        await self._change(
+            goal=Pose2D(target.x, target.y),
+            message=f"Driving to a frontier of {target.size} cells.",
+        )
+
+    async def _refused_control(self, error: ControlError) -> None:
+        """End or pause: a latch, a fall or a stop ends the mission, another driver pauses it."""
+        status = await call(self._platform.status.remote())
+        if error.code in ENDING_REASONS or not status.gate.holder:
+            await self._end(MissionState.CANCELLED, status.gate.reason or error.code, error.message)
+        else:
+            await self._yield(f"{status.gate.holder} drives.")
+
+    async def _yield(self, message: str) -> None:
+        if self._mission:
+            self._mission.forget_goal()
+        await self._change(
+            state=MissionState.PAUSED,
+            reason="PREEMPTED",
+            message=f"{message} Resume when the robot may go on.",
+            goal=None,
+        )
+
+    async def _end(self, state: MissionState, reason: str, message: str) -> None:
+        mission, self._mission = self._mission, None
+        await self._change(state=state, reason=reason, message=message, goal=None)
+        with contextlib.suppress(ActorUnavailable, PlanningError):
+            if mission is not None and mission.goal_id:
+                nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
+                if nav.goal_id == mission.goal_id and nav.state.is_active:
+                    await call(self._planner.cancel.remote(HOLDER))
+        with contextlib.suppress(ActorUnavailable):
+            await call(self._platform.release.remote(HOLDER))
+
+    async def _refresh_map(self) -> MapSnapshot:
+        version, box = await call(self._mapper.snapshot.remote(self._version, 0.0), 5.0)  # type: ignore[call-arg]  # Ray's types drop defaults
+        if box is not None:
+            self._map = await call(box[0])
+            self._version = version
+        if self._map is None or self._map.is_empty:
+            raise NoMap()
+        return self._map
+
+    async def _note_travel(self, pose: Pose2D, snapshot: MapSnapshot) -> None:
+        step = pose.distance_to(self._last_pose.x, self._last_pose.y) if self._last_pose else 0.0
+        self._last_pose = pose
+        await self._change(
+            distance=self._status.distance + step,
+            elapsed=time.monotonic() - self._started,
+            known_area=snapshot.known_area,
+        )
+
+    async def _change(self, **changes: object) -> None:
+        await self._publish(dataclasses.replace(self._status, **changes))  # type: ignore[arg-type]
+
+    async def _publish(self, status: MissionStatus) -> None:
+        self._status = dataclasses.replace(status, seq=self._status.seq + 1)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def _mission_rank(rank: Rank) -> Rank:
+    """A mission that an agent starts ranks as the agent does."""
+    return Rank.AGENT if rank is Rank.AGENT else Rank.MISSION

@@ -1,0 +1,449 @@
+"""The `rhino` command. `deploy` runs a deployment; the others speak to it through its REST API."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx2
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rhino_actors.config import load_config, token_path
+from rhino_actors.errors import DeployError, NotRunning, RhinoError
+from rhino_actors.main import (
+    RunRecord,
+    deploy,
+    log_path,
+    prepare_ray_environment,
+    set_up_logging,
+    stop_deployment,
+)
+from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.platform import RobotStatus
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Navigation for the Unitree Go2: map, plan, explore, in simulation and on the robot.",
+    epilog="First steps: `rhino deploy sim`, then `rhino goto 2 1`, `rhino explore`, `rhino stop`.",
+)
+poi_app = typer.Typer(no_args_is_help=True, help="Points of interest: named places.")
+app.add_typer(poi_app, name="poi")
+console = Console()
+errors = Console(stderr=True)
+
+CLIENT_NAME = "cli"
+DETACH_TIMEOUT_S = 180.0
+# Ray names a worker's log after nothing that a person knows; its first lines hold the actor's class.
+ACTOR_CLASSES = {
+    "platform": "PlatformActor",
+    "mapper": "MapperActor",
+    "planner": "PlannerActor",
+    "explorer": "ExplorerActor",
+    "viewer": "ViewerActor",
+    "poi_store": "PoiStore",
+}
+
+
+@app.command("deploy")
+def deploy_command(
+    source: Annotated[str, typer.Argument(help="sim, or the path of a configuration.yaml")],
+    world: Annotated[str | None, typer.Option(help="scene of the simulation")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the scene")] = None,
+    explore: Annotated[bool, typer.Option("--explore", help="explore at once")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="go to the background once the API is served")
+    ] = False,
+    lean: Annotated[bool, typer.Option("--lean", help="without Ray's dashboard")] = False,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster to join, host:port; default: that of `ray start`"),
+    ] = None,
+) -> None:
+    """Start everything; Ctrl-C stops the robot, then all.
+
+    Examples:  rhino deploy sim  ·  rhino deploy sim --explore  ·  rhino deploy my_robot.yaml --detach
+    """
+    overrides = {
+        "mujoco.world": world,
+        "mujoco.seed": seed,
+        "ray.address": address,
+    }
+    config = load_config(source, {k: v for k, v in overrides.items() if v is not None})
+    if detach:
+        _deploy_detached()
+        return
+    prepare_ray_environment()
+    set_up_logging(to_terminal=True)
+    screen = _Screen()
+    console.print(f"rhino: starting {config.driver} ({config.robot.name}) ...")
+    with screen:
+        deploy(config, lean=lean, explore=explore, announce=screen.announce, show=screen.show)
+    console.print("rhino: the robot is stopped, everything has ended.")
+
+
+def _deploy_detached() -> None:
+    """Run the same command without --detach in a session of its own, and wait until it serves."""
+    arguments = [word for word in sys.argv[1:] if word != "--detach"]
+    output = log_path().with_name("deploy.out")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("w") as out:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "rhino_actors.cli", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + DETACH_TIMEOUT_S
+    while time.monotonic() < deadline:
+        record = RunRecord.load()
+        if record and record.ready and record.pid == child.pid:
+            console.print(f"rhino runs: {record.url}", soft_wrap=True)
+            return
+        if child.poll() is not None:
+            errors.print(output.read_text().strip(), markup=False)
+            raise typer.Exit(child.returncode or 1)
+        time.sleep(0.1)
+    child.terminate()
+    child.wait(60.0)
+    raise DeployError(f"It was not served within {DETACH_TIMEOUT_S:.0f} s; see {log_path()}.")
+
+
+class _Screen:
+    """What a foreground deployment shows: addresses once, then one live line."""
+
+    def __init__(self) -> None:
+        self._live = Live(Text(""), console=console, refresh_per_second=2, transient=True)
+        self._is_terminal = console.is_terminal
+        self._shown = 0.0
+
+    def __enter__(self) -> "_Screen":
+        if self._is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_terminal:
+            self._live.stop()
+
+    def announce(self, record: RunRecord) -> None:
+        table = Table.grid(padding=(0, 2))
+        for name, value in (
+            ("dashboard", record.url),
+            ("API", f"{record.url}/docs"),
+            ("MCP", record.mcp),
+            ("Ray dashboard", _ray_dashboard_line(record)),
+            ("Rerun", " or ".join(a for a in (record.rerun_web, record.rerun) if a) or "off"),
+            ("log", record.log),
+        ):
+            table.add_row(name, Text(value, no_wrap=True, overflow="ignore"))
+        console.print(table, soft_wrap=True)
+        console.print("Ctrl-C stops the robot, then everything.", highlight=False)
+
+    def show(
+        self,
+        robot: RobotStatus | None,
+        nav: NavStatus | None,
+        mission: MissionStatus | None,
+        area: float,
+    ) -> None:
+        line = status_line(robot, nav, mission, area)
+        if self._is_terminal:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"))
+        elif time.monotonic() - self._shown > 10.0:
+            self._shown = time.monotonic()
+            print(line, flush=True)
+
+
+def _ray_dashboard_line(record: RunRecord) -> str:
+    if not record.ray_dashboard:
+        return "off"
+    token = os.environ.get("RAY_AUTH_MODE") == "token"
+    return record.ray_dashboard + (" (it asks for: ray get-auth-token)" if token else "")
+
+
+def status_line(
+    robot: RobotStatus | None, nav: NavStatus | None, mission: MissionStatus | None, area: float
+) -> str:
+    """Return one line of text: pose, map area, goal, rates."""
+    if robot is None:
+        return "the platform does not answer"
+    pose = robot.odometry.pose if robot.odometry else None
+    parts = [
+        f"x {pose.x:+.2f} y {pose.y:+.2f} yaw {pose.yaw:+.2f}" if pose else "no odometry",
+        f"map {area:.1f} m2",
+    ]
+    if robot.gate.latched:
+        parts.append(f"E-STOP by {robot.gate.latched_by}")
+    if nav and nav.state.is_active and nav.requested:
+        goal = nav.adjusted or nav.requested
+        parts.append(
+            f"{nav.state} ({goal.x:.1f}, {goal.y:.1f}), {nav.distance_remaining:.1f} m left"
+        )
+    elif nav and nav.goal_id:
+        parts.append(f"goal {nav.goal_id} {nav.state}{f' {nav.reason}' if nav.reason else ''}")
+    if mission and mission.state != "idle":
+        parts.append(f"{mission.kind} {mission.state}")
+    parts.append(
+        f"odom {robot.odometry_rate:.0f} lidar {robot.lidar_rate:.1f}"
+        f" camera {robot.camera_rate:.0f} control {robot.control_rate:.0f} Hz"
+    )
+    return " | ".join(parts)
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="print the API's state as JSON")] = False,
+) -> None:
+    """Show what runs, where, and what the robot does."""
+    record = _record()
+    state = _call("GET", "/api/state")
+    if as_json:
+        print(json.dumps(state, indent=2))
+        return
+    table = Table.grid(padding=(0, 2))
+    uptime = timedelta(seconds=round(time.time() - record.started)) if record else "?"
+    if record:
+        table.add_row(
+            "rhino", f"{record.robot} ({record.driver}), up {uptime}, process {record.pid}"
+        )
+        table.add_row("API", record.url)
+        table.add_row("Ray dashboard", record.ray_dashboard or "off")
+        table.add_row("Rerun", record.rerun_web or record.rerun or "off")
+    for name, value in _state_rows(state):
+        table.add_row(name, value)
+    console.print(table, soft_wrap=True, highlight=False)
+
+
+def _state_rows(state: dict[str, Any]) -> list[tuple[str, str]]:
+    pose, gate, nav = state.get("pose"), state["gate"], state["nav"]
+    mission, ages = state["mission"], state["ages"]
+    rows = [
+        (
+            "pose",
+            f"x {pose['x']:.2f} y {pose['y']:.2f} m, yaw {pose['yaw']:.2f} rad" if pose else "none",
+        ),
+        ("drives", gate["holder"] or "nobody"),
+        (
+            "goal",
+            f"{nav['state']} {nav.get('reason') or ''}".strip()
+            + (f", {nav['distance_remaining']:.1f} m left" if nav["state"] == "following" else ""),
+        ),
+        ("mission", f"{mission['state']} {mission.get('reason') or ''}".strip()),
+        ("sensors", ", ".join(f"{k} {v:.2f} s old" for k, v in ages.items() if v is not None)),
+    ]
+    if gate["latched"]:
+        rows.insert(0, ("E-STOP", f"latched by {gate['latched_by']}; rhino estop --clear"))
+    return rows
+
+
+@app.command()
+def down() -> None:
+    """Stop the robot, then everything that deploy started. Nothing to stop is no error."""
+    if stop_deployment():
+        console.print("rhino: the robot is stopped, everything has ended.")
+    else:
+        console.print("rhino: nothing runs.")
+
+
+@app.command()
+def logs(
+    actor: Annotated[
+        str | None, typer.Argument(help="an actor (platform, mapper, ...); default: the deployment")
+    ] = None,
+    lines: Annotated[int, typer.Option("-n", help="lines from the end", min=1)] = 50,
+    follow: Annotated[bool, typer.Option("-f", help="keep printing; Ctrl-C ends")] = False,
+) -> None:
+    """Print the log of the deployment, or of one actor.
+
+    Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs -f
+    """
+    path = _actor_log(actor) if actor else log_path()
+    if not path.is_file():
+        raise NotRunning(f"There is no log at {path}.")
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file.readlines()[-lines:]:
+            print(line, end="")
+        try:
+            while follow:
+                line = file.readline()
+                if line:
+                    print(line, end="", flush=True)
+                else:
+                    time.sleep(0.2)
+        except KeyboardInterrupt:
+            return
+
+
+def _actor_log(actor: str) -> Path:
+    record = _record()
+    if record is None or not record.ray_session:
+        raise NotRunning()
+    if actor not in ACTOR_CLASSES:
+        raise RhinoError(f"There is no actor {actor!r}.", f"Actors: {', '.join(ACTOR_CLASSES)}.")
+    marker = f":actor_name:{ACTOR_CLASSES[actor]}"
+    folder = Path(record.ray_session) / "logs"
+    for path in sorted(folder.glob("worker-*.err"), key=lambda p: p.stat().st_mtime, reverse=True):
+        with path.open(encoding="utf-8", errors="replace") as file:
+            head = [file.readline().strip() for _ in range(4)]
+        if marker in head:
+            return path
+    raise RhinoError(f"No log of {actor} is in {folder}.", "It may run on another node: look there.")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def goto(
+    x: Annotated[float, typer.Argument(help="[m] in odom")],
+    y: Annotated[float, typer.Argument(help="[m] in odom")],
+    yaw: Annotated[float | None, typer.Option(help="final heading [rad]")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="wait until the goal ends")] = False,
+) -> None:
+    """Send the robot to a point.
+
+    Examples:  rhino goto 2 1  ·  rhino goto -1.5 0 --yaw 1.57 --wait
+    """
+    body = {"x": x, "y": y} | ({} if yaw is None else {"yaw": yaw})
+    answer = _call("POST", "/api/navigate", body)
+    target = answer.get("adjusted") or answer["requested"]
+    console.print(f"goal {answer['goal_id']}: going to ({target['x']:.2f}, {target['y']:.2f})")
+    while wait:
+        nav = _call("GET", "/api/navigate/status")
+        if nav["goal_id"] != answer["goal_id"] or nav["state"] in (
+            "arrived",
+            "failed",
+            "cancelled",
+        ):
+            console.print(f"{nav['state']} {nav.get('message') or ''}".strip(), highlight=False)
+            raise typer.Exit(0 if nav["state"] == "arrived" else 1)
+        time.sleep(0.3)
+
+
+@app.command()
+def explore(
+    end: Annotated[bool, typer.Option("--stop", help="end exploring")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="go on after someone took over")] = False,
+) -> None:
+    """Explore until nothing is left to see.
+
+    Examples:  rhino explore  ·  rhino explore --stop
+    """
+    action = "stop" if end else "resume" if resume else "start"
+    answer = _call("POST", f"/api/explore/{action}", {})
+    console.print(f"explore: {answer['state']} {answer.get('message') or ''}".strip())
+
+
+@app.command()
+def stop() -> None:
+    """Stop: zero velocity, drop goal and mission. The robot stays enabled."""
+    _call("POST", "/api/stop", {})
+    console.print("stopped")
+
+
+@app.command()
+def estop(
+    clear: Annotated[bool, typer.Option("--clear", help="clear the latch; moves nothing")] = False,
+) -> None:
+    """Emergency stop: latched until it is cleared, also over a restart."""
+    _call("POST", "/api/estop/clear" if clear else "/api/estop", {})
+    console.print("cleared; nothing resumes by itself" if clear else "E-STOP is latched")
+
+
+@poi_app.command("list")
+def poi_list() -> None:
+    """List the points of interest."""
+    table = Table("label", "x [m]", "y [m]", "id")
+    for poi in _call("GET", "/api/pois"):
+        table.add_row(Text(poi["label"]), f"{poi['x']:.2f}", f"{poi['y']:.2f}", poi["id"])
+    console.print(table)
+
+
+@poi_app.command("add", context_settings={"ignore_unknown_options": True})
+def poi_add(
+    label: str,
+    x: Annotated[float | None, typer.Argument(help="[m]; default: where the robot is")] = None,
+    y: Annotated[float | None, typer.Argument(help="[m]")] = None,
+) -> None:
+    """Name a place: rhino poi add kitchen, or rhino poi add door 3.5 1."""
+    body: dict[str, Any] = {"label": label}
+    if x is not None and y is not None:
+        body |= {"x": x, "y": y}
+    print(_call("POST", "/api/pois", body)["id"])
+
+
+@poi_app.command("go")
+def poi_go(poi_id: str) -> None:
+    """Send the robot to a point of interest."""
+    console.print(f"goal {_call('POST', f'/api/pois/{poi_id}/navigate', {})['goal_id']}")
+
+
+@poi_app.command("delete")
+def poi_delete(poi_id: str) -> None:
+    """Delete a point of interest."""
+    _call("DELETE", f"/api/pois/{poi_id}")
+    console.print("deleted")
+
+
+def _record() -> RunRecord | None:
+    record = RunRecord.load()
+    return record if record and record.process() else None
+
+
+def _url() -> str:
+    if "RHINO_URL" in os.environ:
+        return os.environ["RHINO_URL"].rstrip("/")
+    record = _record()
+    if record:
+        return record.url
+    if "RHINO_PORT" in os.environ:
+        return f"http://127.0.0.1:{os.environ['RHINO_PORT']}"
+    raise NotRunning()
+
+
+def _call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+    """Ask the API. Raises RhinoError with the API's own code, message and hint."""
+    headers = {"X-Rhino-Client": CLIENT_NAME}
+    token = token_path()
+    if token.is_file():
+        headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+    url = _url()
+    try:
+        answer = httpx2.request(method, url + route, json=body, headers=headers, timeout=20.0)
+    except httpx2.HTTPError as error:
+        raise NotRunning(f"{url} does not answer: {error}", "rhino status; rhino logs.") from error
+    if answer.is_error:
+        raise _api_error(answer)
+    return answer.json() if answer.content else None
+
+
+def _api_error(answer: httpx2.Response) -> RhinoError:
+    try:
+        said = answer.json()
+        error = RhinoError(str(said["message"]), str(said["hint"]))
+        error.code = str(said["code"])
+    except (ValueError, KeyError, TypeError):
+        error = RhinoError(f"The server answered {answer.status_code}: {answer.text[:200]}")
+    return error
+
+
+def run() -> None:
+    """Entry point: run a command, and turn errors into one line and exit code 1."""
+    try:
+        app()
+    except RhinoError as error:
+        errors.print(Text.assemble((error.code, "bold red"), f" {error.message}"), soft_wrap=True)
+        errors.print(error.hint, style="dim", markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run()

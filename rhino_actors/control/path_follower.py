@@ -1,0 +1,203 @@
+"""PathFollower: (pose, path) -> body twist. Aims at a point ahead on the path, a P-controller turns towards it.
+
+Pure. The aim point is that of pure pursuit (R. C. Coulter, CMU-RI-TR-92-01); the turn is proportional to the
+heading error instead of the arc through the point, because the robot can turn on the spot.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.config import FollowerConfig
+from rhino_actors.geometry import wrap_angle
+from rhino_actors.messages.geometry import Pose2D, Twist2D
+
+SAME_POINT = 1e-6  # [m] poses nearer than this are one
+JOIN_WINDOW = 2.0  # [m] of a new path within which the robot joins it
+ALIGN_MIN_OMEGA = 0.2  # [rad/s] slowest turn on the spot
+DRIVE_BACK = (
+    2.0  # of the goal tolerance: pushed this far off the goal while turning, it drives again
+)
+BEND_SLOW_DOWN = 0.6  # share of the speed that a bend of 90 degrees ahead takes away
+
+
+@dataclass(frozen=True, slots=True)
+class FollowStep:
+    """One step of following."""
+
+    twist: Twist2D
+    arrived: bool
+    distance_remaining: float  # [m] along the path
+    deviation: float  # [m] of the robot from the path
+
+
+def checked_points(poses: NDArray[np.floating], final_yaw: float | None) -> NDArray[np.float64]:
+    """Return x, y (N, 2) [m] of a path's poses (N, 3) or (N, 2). Raises ValueError for what cannot be followed."""
+    array: NDArray[np.float64] = np.asarray(poses, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] not in (2, 3):
+        raise ValueError(f"a path has shape (N, 3), N >= 1, not {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("a path has only finite values")
+    if final_yaw is not None and not math.isfinite(final_yaw):
+        raise ValueError("final_yaw is finite or None")
+    return array[:, :2]
+
+
+class PathFollower:
+    """Follows one path at a time; a new one may replace it in mid-drive."""
+
+    def __init__(self, config: FollowerConfig) -> None:
+        self._config = config
+        self._points: NDArray[np.float64] = np.zeros((0, 2))
+        self._along: NDArray[np.float64] = np.zeros(0)
+        self._drive_back = DRIVE_BACK * config.goal_tolerance
+        self._final_yaw: float | None = None
+        self._progress = 0.0
+        self._aligning = False
+        self._joined = False
+
+    @property
+    def has_path(self) -> bool:
+        return len(self._points) > 0
+
+    def set_path(self, poses: NDArray[np.floating], final_yaw: float | None) -> None:
+        """Take a path.
+
+        Args:
+            poses: (N, 3) or (N, 2) x, y [m] (yaw is not used) in odom, N >= 1, finite.
+            final_yaw: [rad] to turn to at the end; None keeps the heading of arrival.
+
+        Raises:
+            ValueError: the shape is wrong, it is empty, or a value is not finite.
+        """
+        points = checked_points(poses, final_yaw)
+        steps = np.hypot(*np.diff(points, axis=0).T) if len(points) > 1 else np.zeros(0)
+        keep = np.concatenate([[True], steps > SAME_POINT])
+        self._points = points[keep].copy()
+        self._along = np.concatenate(
+            [[0.0], np.cumsum(np.hypot(*np.diff(self._points, axis=0).T))]
+            if len(self._points) > 1
+            else [[0.0]]
+        )
+        self._final_yaw = final_yaw
+        self._progress = 0.0
+        self._joined = False
+        self._aligning = False
+
+    def clear(self) -> None:
+        """Forget the path."""
+        self._points = np.zeros((0, 2))
+        self._along = np.zeros(0)
+        self._aligning = False
+
+    def step(self, pose: Pose2D, *, speed: float, dt: float) -> FollowStep:
+        """Return the twist for this control period.
+
+        Args:
+            pose: newest, in odom.
+            speed: [m/s] forward speed last sent, from which it speeds up.
+            dt: [s] control period.
+
+        Raises:
+            ValueError: there is no path.
+        """
+        if not self.has_path:
+            raise ValueError("there is no path to follow")
+        deviation = self._advance(pose)
+        remaining = float(self._along[-1]) - self._progress
+        goal = self._points[-1]
+        to_goal = pose.distance_to(float(goal[0]), float(goal[1]))
+        near = self._config.goal_tolerance
+        if to_goal <= near and remaining <= 2.0 * near:
+            self._aligning = True
+        elif to_goal > self._drive_back:
+            self._aligning = False
+        if self._aligning:
+            return self._align(pose, to_goal, deviation)
+        twist = self._drive(pose, max(remaining, to_goal), speed, dt)
+        return FollowStep(twist, False, max(remaining, to_goal), deviation)
+
+    def accept_here(self, pose: Pose2D, within: float) -> bool:
+        """Take the present place for the goal, if it is within `within` [m] of it: an obstacle keeps it from more.
+
+        Returns True if it does; the next steps turn to the final yaw and arrive.
+        """
+        if self._aligning or self.distance_to_goal(pose) > min(within, self._drive_back):
+            return False
+        self._aligning = True
+        return True
+
+    def distance_to_goal(self, pose: Pose2D) -> float:
+        """Return the straight distance to the end of the path [m]; inf without one."""
+        if not self.has_path:
+            return math.inf
+        return pose.distance_to(float(self._points[-1, 0]), float(self._points[-1, 1]))
+
+    def _align(self, pose: Pose2D, to_goal: float, deviation: float) -> FollowStep:
+        error = 0.0 if self._final_yaw is None else wrap_angle(self._final_yaw - pose.yaw)
+        if abs(error) <= self._config.yaw_tolerance:
+            return FollowStep(Twist2D(), True, 0.0, deviation)
+        omega = self._turn(error)
+        omega = math.copysign(max(abs(omega), ALIGN_MIN_OMEGA), omega)
+        return FollowStep(Twist2D(omega=omega), False, to_goal, deviation)
+
+    def _drive(self, pose: Pose2D, remaining: float, speed: float, dt: float) -> Twist2D:
+        config = self._config
+        aim = self._point_at(self._progress + config.lookahead_distance)
+        error = wrap_angle(math.atan2(aim[1] - pose.y, aim[0] - pose.x) - pose.yaw)
+        omega = self._turn(error)
+        off = abs(error) / config.rotate_in_place_angle
+        if off >= 1.0:
+            return Twist2D(omega=omega)
+        wanted = config.cruise_speed * min(1.0, remaining / config.slow_down_distance)
+        wanted *= 1.0 - self._bend(aim) * BEND_SLOW_DOWN
+        wanted = max(wanted, config.min_speed) * (1.0 - off * off)
+        return Twist2D(vx=min(wanted, max(speed, 0.0) + config.acceleration * dt), omega=omega)
+
+    def _turn(self, error: float) -> float:
+        most = self._config.max_omega
+        return max(-most, min(most, self._config.heading_gain * error))
+
+    def _bend(self, aim: tuple[float, float]) -> float:
+        """Return how much the path bends beyond the aim point, 0 straight .. 1 by 90 degrees or more."""
+        ahead = self._config.lookahead_distance
+        here = self._point_at(self._progress)
+        beyond = self._point_at(self._progress + 2.0 * ahead)
+        first = (aim[0] - here[0], aim[1] - here[1])
+        second = (beyond[0] - aim[0], beyond[1] - aim[1])
+        if math.hypot(*first) < SAME_POINT or math.hypot(*second) < SAME_POINT:
+            return 0.0
+        turn = wrap_angle(math.atan2(second[1], second[0]) - math.atan2(first[1], first[0]))
+        return min(1.0, abs(turn) / (math.pi / 2.0))
+
+    def _advance(self, pose: Pose2D) -> float:
+        """Move the progress on to the nearest point of the path's next stretch; return the distance to it [m]."""
+        here = np.array([pose.x, pose.y])
+        if len(self._points) == 1:
+            return float(np.hypot(*(self._points[0] - here)))
+        window = JOIN_WINDOW if not self._joined else 2.0 * self._config.lookahead_distance
+        first = max(0, int(np.searchsorted(self._along, self._progress, side="right")) - 1)
+        last = int(np.searchsorted(self._along, self._progress + window, side="left"))
+        first = min(first, len(self._points) - 2)
+        last = max(first + 1, min(last, len(self._points) - 1))
+        starts, ends = self._points[first:last], self._points[first + 1 : last + 1]
+        edges = ends - starts
+        lengths = np.hypot(edges[:, 0], edges[:, 1])
+        share = np.clip(((here - starts) * edges).sum(axis=1) / lengths**2, 0.0, 1.0)
+        along = np.clip(
+            self._along[first:last] + share * lengths, self._progress, self._progress + window
+        )
+        share = (along - self._along[first:last]) / lengths
+        gaps = np.hypot(*(starts + share[:, None] * edges - here).T)
+        best = int(np.argmin(gaps))
+        self._progress = float(along[best])
+        self._joined = True
+        return float(gaps[best])
+
+    def _point_at(self, along: float) -> tuple[float, float]:
+        """Return the point at this distance along the path, its end at most."""
+        x = np.interp(along, self._along, self._points[:, 0])
+        y = np.interp(along, self._along, self._points[:, 1])
+        return float(x), float(y)

@@ -1,0 +1,163 @@
+"""An exploration from its first target to its end. Pure; the explorer actor obeys."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.config import ExplorerConfig, RobotConfig
+from rhino_actors.exploration.frontier import Cell, FrontierCluster, find_frontiers
+from rhino_actors.exploration.goal_selection import SkippedCluster, SkipReason, choose_frontier
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.navigation import SkippedFrontier
+
+# A frontier whose nearest cell is farther than this from where it was has been seen out [m].
+SEEN_OUT_DISTANCE_M = 0.4
+VIEW_MARGIN_M = 0.35  # added to the robot's radius: from how near a frontier is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to stand to see a frontier out."""
+
+    x: float  # [m] in odom
+    y: float
+    frontier_x: float  # [m] in odom, of the frontier's cell that it was chosen for
+    frontier_y: float
+    size: int  # cells of the frontier
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to do next: go to `target`; or, without one, drive on, wait, or end when `is_complete`."""
+
+    target: Target | None
+    is_complete: bool
+    frontiers: NDArray[
+        np.float64
+    ]  # (K, 3) x, y [m] of each frontier, 1.0 for the one in force else 0.0
+    skipped: tuple[SkippedFrontier, ...]
+    gave_up: bool = False  # some of the skipped ones were tried in vain
+
+
+class ExploreMission:
+    """Chooses target after target and remembers the places that were tried in vain."""
+
+    def __init__(self, config: ExplorerConfig, robot: RobotConfig) -> None:
+        self._config = config
+        self._view_distance = robot.inscribed_radius + VIEW_MARGIN_M
+        self._target: Target | None = None
+        self._attempts: list[tuple[float, float, int]] = []  # x, y [m], tries
+        self._nothing_since: float | None = None
+        self.goal_id = 0  # of the planner, for the target in force; 0: none
+
+    def sent(self, target: Target, goal_id: int) -> None:
+        """Note that the planner took the target."""
+        self._target, self.goal_id = target, goal_id
+
+    def forget_goal(self) -> None:
+        """Note that the target is no longer driven to, through no fault of its own."""
+        self._target, self.goal_id = None, 0
+
+    def arrived(self) -> None:
+        """Note that the robot stands at the target: if its frontier is still there, that was a try."""
+        self._tried()
+
+    def failed(self) -> None:
+        """Note that the planner gave the target up."""
+        self._tried()
+
+    def refused(self, target: Target) -> None:
+        """Note that the planner did not take a target."""
+        self._target = target
+        self._tried()
+
+    def choose(self, snapshot: MapSnapshot, cost_to_go: NDArray[np.float32], now: float) -> Choice:
+        """Look at the newest map.
+
+        Args:
+            snapshot: the map.
+            cost_to_go: (rows, cols) float32, the planner's field from the robot on this map.
+            now: monotonic time [s].
+        """
+        geometry = snapshot.geometry
+        min_cells = max(1, round(self._config.min_frontier_size / geometry.resolution))
+        clusters = find_frontiers(snapshot.occupancy, min_cells=min_cells)
+        best, skipped = choose_frontier(
+            clusters,
+            snapshot.costmap,
+            cost_to_go,
+            resolution=geometry.resolution,
+            view_distance=self._view_distance,
+            given_up=self._given_up(geometry),
+            skip_radius=self._config.skip_radius,
+        )
+        if self._target is not None and not self._is_seen_out(self._target, clusters, geometry):
+            self._nothing_since = None
+            return _choice(None, False, self._target, clusters, skipped, geometry)
+        if best is not None:
+            self._nothing_since = None
+            stand = geometry.world_from_cell(*best.cell)
+            sees = geometry.world_from_cell(*best.sees)
+            target = Target(*stand, *sees, best.cluster.size)
+            return _choice(target, False, target, clusters, skipped, geometry)
+        if self._nothing_since is None:
+            self._nothing_since = now
+        complete = now - self._nothing_since >= self._config.settle_time_s
+        return _choice(None, complete, None, clusters, skipped, geometry)
+
+    def _tried(self) -> None:
+        target, self._target, self.goal_id = self._target, None, 0
+        if target is None:
+            return
+        place = (target.frontier_x, target.frontier_y)
+        for i, (x, y, tries) in enumerate(self._attempts):
+            if math.dist(place, (x, y)) <= self._config.skip_radius:
+                self._attempts[i] = (x, y, tries + 1)
+                return
+        self._attempts.append((*place, 1))
+
+    def _given_up(self, geometry: GridGeometry) -> list[Cell]:
+        return [
+            geometry.cell_from_world(x, y)
+            for x, y, tries in self._attempts
+            if tries >= self._config.max_attempts
+        ]
+
+    def _is_seen_out(
+        self, target: Target, clusters: list[FrontierCluster], geometry: GridGeometry
+    ) -> bool:
+        cell = np.array(geometry.cell_from_world(target.frontier_x, target.frontier_y))
+        near = (SEEN_OUT_DISTANCE_M / geometry.resolution) ** 2
+        return not any(
+            bool((((cluster.cells - cell) ** 2).sum(axis=1) <= near).any()) for cluster in clusters
+        )
+
+
+def _choice(
+    target: Target | None,
+    is_complete: bool,
+    in_force: Target | None,
+    clusters: list[FrontierCluster],
+    skipped: list[SkippedCluster],
+    geometry: GridGeometry,
+) -> Choice:
+    frontiers = np.zeros((len(clusters), 3))
+    for i, cluster in enumerate(clusters):
+        frontiers[i, :2] = geometry.world_from_cell(*cluster.target)
+    if in_force is not None and len(clusters):
+        away = np.hypot(
+            frontiers[:, 0] - in_force.frontier_x, frontiers[:, 1] - in_force.frontier_y
+        )
+        frontiers[int(np.argmin(away)), 2] = 1.0
+    return Choice(
+        target=target,
+        is_complete=is_complete,
+        frontiers=frontiers,
+        skipped=tuple(
+            SkippedFrontier(*geometry.world_from_cell(*s.cluster.target), s.cluster.size, s.reason)
+            for s in skipped
+        ),
+        gave_up=any(s.reason is SkipReason.GAVE_UP for s in skipped),
+    )

@@ -1,0 +1,577 @@
+"""Deploy: config -> Ray -> wiring -> Serve -> supervise -> a clean end.
+
+`deploy` is the whole life of one deployment in the foreground. It ends on SIGINT, SIGTERM or a failure, and
+always in the same order: the robot is stopped, then the actors and the server go, then Ray.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from rhino_actors.config import NAMESPACE, RhinoConfig, config_to_tree, state_dir
+from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken, RhinoError
+from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.platform import RobotStatus
+
+logger = logging.getLogger("rhino")
+
+# Set before Ray is imported, unless the user set them: Ray reads them once.
+RAY_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",  # the cluster's ports are open to the network whatever the node address
+    "RAY_worker_niceness": "0",  # workers run at nice 15 else, the control loop among them
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else `uv run rhino` zips and ships the working directory
+    "RAY_DEDUP_LOGS": "0",
+    # A planner host that is gone is noticed in 5 s instead of 65 s.
+    "RAY_health_check_initial_delay_ms": "5000",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "2000",
+    "RAY_health_check_failure_threshold": "3",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+LOOP_RESTART_DELAY_S = 0.5
+LOOP_RESTARTS = (
+    8  # of a loop that raises, within LOOP_RESTART_WINDOW_S, before the deployment gives up
+)
+LOOP_RESTART_WINDOW_S = 60.0
+STOP_TIMEOUT_S = 4.0
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What other `rhino` commands need to know of the deployment; kept in the state directory."""
+
+    pid: int
+    pid_started: (
+        float  # [s] creation time of the process, so that a reused pid is not taken for ours
+    )
+    url: str
+    mcp: str
+    robot: str
+    driver: str
+    ray_address: str
+    ray_dashboard: str
+    ray_session: str  # directory of the Ray session
+    owns_ray: bool
+    rerun: str
+    rerun_web: str
+    log: str
+    started: float  # [s] since the Unix epoch
+    ready: bool
+
+    @staticmethod
+    def path() -> Path:
+        return state_dir() / "run.json"
+
+    @classmethod
+    def load(cls) -> "RunRecord | None":
+        """Return the record on disk, of a deployment that may be gone; None when there is none."""
+        try:
+            return cls(**json.loads(cls.path().read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def save(self) -> None:
+        self.path().parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path().with_suffix(f".{os.getpid()}.tmp")
+        partial.write_text(json.dumps(dataclasses.asdict(self), indent=2), encoding="utf-8")
+        os.replace(partial, self.path())
+
+    def process(self) -> psutil.Process | None:
+        """Return the deployment's process if it still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.pid_started) < 1.0
+            alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+            return process if same and alive else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def deploy(
+    config: RhinoConfig,
+    *,
+    lean: bool = False,
+    explore: bool = False,
+    announce: Callable[[RunRecord], None],
+    show: Callable[[RobotStatus | None, NavStatus | None, MissionStatus | None, float], None],
+) -> None:
+    """Run one deployment until it is told to end.
+
+    Args:
+        config: what to run.
+        lean: leave Ray's dashboard out.
+        explore: start exploring as soon as there is a map.
+        announce: called once, when the API is served.
+        show: called every second with robot, goal, mission and known area [m2].
+
+    Raises:
+        DeployError: something is in the way, or start-up failed. Nothing is left running.
+    """
+    deployment = Deployment(config, lean=lean, explore=explore, announce=announce, show=show)
+    asyncio.run(deployment.run())
+
+
+class Deployment:
+    """One deployment's life. Use `deploy`."""
+
+    def __init__(
+        self,
+        config: RhinoConfig,
+        *,
+        lean: bool,
+        explore: bool,
+        announce: Callable[[RunRecord], None],
+        show: Callable[[RobotStatus | None, NavStatus | None, MissionStatus | None, float], None],
+    ) -> None:
+        self._config = config
+        self._lean = lean
+        self._explore = explore
+        self._announce = announce
+        self._show = show
+        self._ending = asyncio.Event()
+        self._graph: Any = None
+        self._owns_ray = False
+        self._owns_serve = False
+        self._serving = False
+        self._blocking: set[asyncio.Future[Any]] = (
+            set()
+        )  # start-up calls that cannot be interrupted
+        self._failure: BaseException | None = None
+
+    async def run(self) -> None:
+        """Start, supervise, end. Raises DeployError when start-up or a loop failed for good."""
+        self._catch_signals()
+        _check_nothing_runs()
+        _check_port(self._config.server.host, self._config.server.port)
+        record = self._record(ready=False)
+        record.save()
+        try:
+            starting = asyncio.create_task(self._start())
+            ending = asyncio.create_task(self._ending.wait())
+            await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and not self._ending.is_set():
+                starting.result()
+                await self._supervise_all()
+            else:
+                logger.warning("told to end during start-up: as soon as Ray lets go")
+                starting.cancel()
+        finally:
+            await self._stop()
+            RunRecord.path().unlink(missing_ok=True)
+        if self._failure:
+            raise DeployError(f"It ended because {self._failure}") from self._failure
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(name, self._end, name)
+
+    def _end(self, name: signal.Signals) -> None:
+        if self._ending.is_set():
+            return
+        logger.info("%s: ending", name.name)
+        self._ending.set()
+
+    def _record(self, *, ready: bool, rerun: dict[str, str] | None = None) -> RunRecord:
+        server, this = self._config.server, psutil.Process()
+        url = f"http://{_reachable(server.host)}:{server.port}"
+        address = dashboard = session = ""
+        if ready or self._owns_ray:
+            address, dashboard, session = _describe_ray()
+        return RunRecord(
+            pid=this.pid,
+            pid_started=this.create_time(),
+            url=url,
+            mcp=f"{url}/mcp",
+            robot=self._config.robot.name,
+            driver=self._config.driver,
+            ray_address=address,
+            ray_dashboard=dashboard,
+            ray_session=session,
+            owns_ray=self._owns_ray,
+            rerun=(rerun or {}).get("grpc", ""),
+            rerun_web=(rerun or {}).get("web", ""),
+            log=str(log_path()),
+            started=time.time(),
+            ready=ready,
+        )
+
+    async def _start(self) -> None:
+        logger.info("configuration:\n%s", yaml.safe_dump(config_to_tree(self._config)))
+        # On this thread: Ray's processes get SIGKILL when the thread that started them ends. It blocks the
+        # loop, in which nothing else runs yet.
+        self._start_ray()
+        self._catch_signals()  # Ray has put its own handler in place of ours
+        if self._ending.is_set():
+            return
+        self._record(ready=False).save()
+        # The server takes as long as the actors: side by side.
+        serve_started = asyncio.create_task(self._in_thread(self._start_serve))
+        from rhino_actors.wiring import build_graph
+
+        try:
+            self._graph = build_graph(self._config)
+        except ValueError as error:
+            raise AlreadyRunning(f"This cluster has a robot of that name: {error}") from error
+        await serve_started
+        await self._in_thread(self._serve_apps)
+        await self._check_constructors()
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        future = asyncio.get_running_loop().run_in_executor(None, work)
+        self._blocking.add(future)
+        await asyncio.shield(future)
+
+    def _start_ray(self) -> None:
+        import ray
+
+        ray_config = self._config.ray
+        address = find_cluster(ray_config.address)
+        common: dict[str, Any] = {
+            "namespace": NAMESPACE,
+            "log_to_driver": False,
+            "logging_level": logging.WARNING,
+            "configure_logging": False,
+        }
+        if address:
+            logger.info("joining the Ray cluster at %s", address)
+            ray.init(address=address, **common)
+            return
+        self._owns_ray = True
+        ray.init(
+            address="local",
+            num_cpus=max(2, os.cpu_count() or 2),
+            labels={self._config.placement.label: self._config.placement.robot_side},
+            object_store_memory=ray_config.object_store_mb * 1_000_000,
+            include_dashboard=ray_config.dashboard and not self._lean,
+            dashboard_host="127.0.0.1",
+            dashboard_port=ray_config.dashboard_port or None,
+            **common,
+        )
+
+    def _start_serve(self) -> None:
+        from ray import serve
+
+        server = self._config.server
+        self._owns_serve = not _serve_runs()
+        serve.start(
+            proxy_location="HeadOnly",
+            http_options={"host": server.host, "port": server.port, "keep_alive_timeout_s": 65},
+            logging_config={"enable_access_log": False},
+        )
+        self._serving = True
+
+    def _serve_apps(self) -> None:
+        from ray import serve
+
+        from serve_app.app import build_apps
+
+        serve.run_many(
+            [
+                serve.RunTarget(
+                    app.application, name=f"rhino-{app.name}", route_prefix=app.route_prefix
+                )
+                for app in build_apps(self._config)
+            ]
+        )
+
+    async def _check_constructors(self) -> None:
+        """Wait until every actor answers. Raises DeployError naming the one that did not."""
+        import ray
+
+        for name, handle in self._graph.handles.items():
+            try:
+                await asyncio.wait_for(handle.__ray_ready__.remote(), 90.0)
+            except (ray.exceptions.RayError, TimeoutError) as error:
+                raise DeployError(f"{name} did not start: {error}") from error
+
+    async def _supervise_all(self) -> None:
+        loops = [
+            asyncio.create_task(self._supervise(name, handle), name=name)
+            for name, handle in self._graph.loops.items()
+        ]
+        others = [asyncio.create_task(self._watch())]
+        if self._explore:
+            others.append(asyncio.create_task(self._start_exploring()))
+        ending = asyncio.create_task(self._ending.wait())
+        rerun = await self._rerun_address()
+        record = self._record(ready=True, rerun=rerun)
+        record.save()
+        self._announce(record)
+        done, pending = await asyncio.wait(
+            {ending, *loops, *others[:1]}, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in done - {ending}:
+            self._failure = task.exception() or self._failure
+        for task in (*pending, *others):
+            task.cancel()
+        await asyncio.gather(*pending, *others, return_exceptions=True)
+
+    async def _supervise(self, name: str, handle: Any) -> None:
+        """Keep an actor's loop running. The reference of `run` is the only place its error shows."""
+        import ray
+
+        failures: list[float] = []
+        while True:
+            try:
+                await handle.run.remote()
+                logger.warning("%s: its loop ended by itself; started again", name)
+            except ray.exceptions.ActorUnavailableError:
+                logger.error("%s: not reachable, waiting for it", name)
+            except ray.exceptions.ActorDiedError as error:
+                raise DeployError(f"{name} died and does not come back: {error}") from error
+            except ray.exceptions.RayError as error:
+                logger.error("%s: its loop raised; started again: %s", name, error)
+            now = time.monotonic()
+            failures = [t for t in failures if now - t < LOOP_RESTART_WINDOW_S] + [now]
+            if len(failures) > LOOP_RESTARTS:
+                raise DeployError(
+                    f"{name} failed {len(failures)} times in {LOOP_RESTART_WINDOW_S:.0f} s."
+                )
+            await asyncio.sleep(LOOP_RESTART_DELAY_S * len(failures))
+
+    async def _rerun_address(self) -> dict[str, str]:
+        if not self._graph.viewer:
+            return {}
+        answer = await _ask(self._graph.viewer.address.remote(), 15.0)
+        return answer if isinstance(answer, dict) else {}
+
+    async def _start_exploring(self) -> None:
+        """Start exploring, again and again until there is a map to explore."""
+        while True:
+            try:
+                await self._graph.explorer.start.remote("deploy --explore")
+                return
+            except RhinoError as error:
+                logger.info("exploring waits: %s", getattr(error, "cause", error))
+            except Exception as error:  # a restarting actor; the supervisor deals with it
+                logger.warning("exploring waits: %s", error)
+            await asyncio.sleep(1.0)
+
+    async def _watch(self) -> None:
+        while True:
+            robot, nav, mission, stats = await asyncio.gather(
+                _ask(self._graph.platform.status.remote()),
+                _ask(self._graph.planner.status.remote()),
+                _ask(self._graph.explorer.status.remote()),
+                _ask(self._graph.mapper.stats.remote()),
+            )
+            area = float(stats.get("known_area", 0.0)) if isinstance(stats, dict) else 0.0
+            self._show(robot, nav, mission, area)
+            await asyncio.sleep(1.0)
+
+    async def _stop(self) -> None:
+        """Stop the robot first, then everything else. Every step is bounded and none hinders the next."""
+        if self._blocking:
+            await asyncio.wait(self._blocking, timeout=60.0)
+        if self._graph:
+            for name, method in (("stop", "stop"), ("close", "close")):
+                args = ("rhino down",) if method == "stop" else ()
+                call = getattr(self._graph.platform, method)
+                await _step(f"platform {name}", _ask(call.remote(*args), STOP_TIMEOUT_S))
+        await _step("server and actors", asyncio.to_thread(self._stop_cluster), 60.0)
+
+    def _stop_cluster(self) -> None:
+        import ray
+
+        if not ray.is_initialized():
+            return
+        if self._serving and not self._owns_ray:
+            from ray import serve
+
+            if self._owns_serve:
+                serve.shutdown()  # type: ignore[no-untyped-call]
+            else:
+                for name in ("rhino-rest", "rhino-mcp"):
+                    serve.delete(name)
+        if self._graph:
+            for handle in self._graph.handles.values():
+                ray.kill(handle)
+        ray.shutdown()
+
+
+def find_cluster(wanted: str = "") -> str:
+    """Return the address of the Ray cluster to join, or "" when a local one must be started.
+
+    Looks at `wanted`, then RAY_ADDRESS, then what `ray start` left behind on this machine.
+
+    Raises:
+        DeployError: an address was asked for and nothing answers there.
+    """
+    prepare_ray_environment()
+    from ray._private.utils import read_ray_address
+
+    asked = wanted or os.environ.get("RAY_ADDRESS", "")
+    if asked == "local":
+        return ""
+    if asked and asked != "auto":
+        if not _answers(asked):
+            raise DeployError(
+                f"No Ray cluster answers at {asked}.",
+                "Start one there (cluster/README.md), or leave the address out to start a local one.",
+            )
+        return asked
+    address = read_ray_address() or ""
+    return address if address and _answers(address) else ""
+
+
+def prepare_ray_environment() -> None:
+    """Set what Ray reads from the environment, before it is imported; what the user set stays."""
+    for name, value in RAY_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def log_path() -> Path:
+    """Return the deployment's log file."""
+    return state_dir() / "logs" / "rhino.log"
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2.0):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
+def _check_nothing_runs() -> None:
+    record = RunRecord.load()
+    if record and record.process():
+        raise AlreadyRunning(
+            f"{record.robot} ({record.driver}) runs already: {record.url}, process {record.pid}.",
+            "rhino status shows it; rhino down stops it.",
+        )
+
+
+def _check_port(host: str, port: int) -> None:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise PortTaken(f"Port {port} on {host} cannot be used: {error.strerror}.") from error
+
+
+def _reachable(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
+
+
+def _describe_ray() -> tuple[str, str, str]:
+    """Return address, dashboard URL ("" without one) and session directory of the connected cluster."""
+    import ray
+    from ray._private.worker import global_worker
+
+    node = global_worker.node
+    if not ray.is_initialized() or node is None:
+        return "", "", ""
+    dashboard = node.address_info.get("webui_url") or ""
+    return node.gcs_address, f"http://{dashboard}" if dashboard else "", node.get_session_dir_path()
+
+
+def _serve_runs() -> bool:
+    import ray
+    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
+
+    try:
+        ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+        return True
+    except ValueError:
+        return False
+
+
+async def _ask(reference: Any, timeout: float = 2.0) -> Any:
+    """Return the answer, or None when none comes: for status, where silence is an answer too."""
+    import ray
+
+    try:
+        return await asyncio.wait_for(reference, timeout)
+    except (ray.exceptions.RayError, TimeoutError):
+        return None
+
+
+async def _step(name: str, work: Coroutine[Any, Any, Any], timeout: float = 10.0) -> None:
+    started = time.monotonic()
+    try:
+        await asyncio.wait_for(work, timeout)
+    except Exception:  # ending goes on whatever happens
+        logger.exception("ending: %s", name)
+    logger.info("ending: %s took %.1f s", name, time.monotonic() - started)
+
+
+def set_up_logging(*, to_terminal: bool) -> None:
+    """Log to the state directory, and warnings to the terminal."""
+    log_path().parent.mkdir(parents=True, exist_ok=True)
+    file = logging.FileHandler(log_path(), mode="w", encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handlers: list[logging.Handler] = [file]
+    if to_terminal:
+        terminal = logging.StreamHandler(sys.stderr)
+        terminal.setLevel(logging.WARNING)
+        terminal.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        handlers.append(terminal)
+    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
+
+
+def stop_deployment(timeout: float = 90.0) -> bool:
+    """End the deployment that the state directory names, and whatever it left. Return False when none was there.
+
+    Raises:
+        DeployError: it did not end in time, even after it was killed.
+    """
+    record = RunRecord.load()
+    if record is None:
+        return False
+    process = record.process()
+    family = _family(process) if process else []
+    if process:
+        process.terminate()
+        with contextlib.suppress(psutil.TimeoutExpired):
+            process.wait(timeout)
+    left = [*family, *_session_processes(record.ray_session if record.owns_ray else "")]
+    _kill(left)
+    RunRecord.path().unlink(missing_ok=True)
+    return True
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def _session_processes(session: str) -> list[psutil.Process]:
+    """Processes of a Ray session of ours whose driver was killed: they name the session's directory."""
+    if not session:
+        return []
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and any(session in word for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=5.0)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    _, alive = psutil.wait_procs(alive, timeout=5.0)
+    if alive:
+        raise DeployError(f"These processes do not end: {[p.pid for p in alive]}.")

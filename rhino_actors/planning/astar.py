@@ -1,0 +1,290 @@
+"""Exact plans and cost-to-go fields on a costmap: numpy in, numpy out.
+
+A move costs its length in cells (1 or sqrt 2) times (1 + cost_weight * c / 252), c the mean cost of the two cells
+that it joins and 128 for an unknown one. It is the same in both directions, so one field serves both. A diagonal
+needs both cells beside it passable. What comes back is the optimum of that model, to 2e-4 of its cost.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.errors import (
+    GoalOccupied,
+    GoalOutsideMap,
+    NoPath,
+    PlanTimedOut,
+    StartOccupied,
+    StartOutsideMap,
+)
+from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE, NO_INFORMATION
+from rhino_actors.planning.search import (
+    EXHAUSTED,
+    MAX_COST,
+    OVERFLOW,
+    PAUSED,
+    UNKNOWN_COST,
+    Cell,
+    Workspace,
+)
+
+MAX_COST_WEIGHT = 1000.0
+_CHUNK = 100_000  # expansions between two questions to should_stop: 2 to 4 ms
+
+
+@dataclass(frozen=True, slots=True)
+class GridPath:
+    """A path over a costmap's cells."""
+
+    cells: NDArray[np.int32]  # (N, 2) row, col from start to goal, both included
+    cost: float  # in cells of free floor
+    expanded: int  # cells that the search opened
+
+
+class Planner:
+    """`plan_path` and `cost_to_go` with memory of its own, kept from call to call.
+
+    An actor owns one. It is not for two threads at once; the functions of the module are.
+    """
+
+    def __init__(self) -> None:
+        self._narrow = Workspace()
+        self._wide: Workspace | None = None
+
+    def plan_path(
+        self,
+        costmap: NDArray[np.uint8],
+        start: Sequence[int],
+        goal: Sequence[int],
+        *,
+        cost_weight: float = 3.0,
+        allow_unknown: bool = True,
+        max_expansions: int | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> GridPath:
+        """See the function of this name; this one can be bounded.
+
+        It opens at most `max_expansions` cells, and asks `should_stop` every few milliseconds.
+
+        Raises:
+            PlanTimedOut: max_expansions was reached, or should_stop said so.
+        """
+        check_costmap(costmap)
+        _check_weight(cost_weight)
+        first, last = _cell(start, "start"), _cell(goal, "goal")
+        if not _inside(costmap, first):
+            raise StartOutsideMap
+        if not _inside(costmap, last):
+            raise GoalOutsideMap
+        if not is_passable(costmap[first], allow_unknown):
+            raise StartOccupied
+        if not is_passable(costmap[last], allow_unknown):
+            raise GoalOccupied
+        if first == last:
+            return GridPath(np.array([first], np.int32), 0.0, 0)
+        model = (cost_weight, allow_unknown)
+        space = self._run(costmap, model, [first], last, max_expansions, should_stop)
+        cells = space.path()
+        return GridPath(cells, path_cost(costmap, cells, cost_weight), space.expanded)
+
+    def cost_to_go(
+        self,
+        costmap: NDArray[np.uint8],
+        goals: NDArray[np.integer] | Sequence[Sequence[int]],
+        *,
+        cost_weight: float = 3.0,
+        allow_unknown: bool = True,
+        backend: str = "auto",
+        should_stop: Callable[[], bool] | None = None,
+    ) -> NDArray[np.float32]:
+        """See the function of this name. Raises PlanTimedOut when should_stop says so."""
+        check_costmap(costmap)
+        _check_weight(cost_weight)
+        if backend not in ("auto", "cpu"):
+            raise ValueError(
+                f"backend {backend!r} is not here; there is 'cpu', and 'auto' takes it"
+            )
+        cells = np.asarray(goals)
+        if cells.size == 0:
+            return np.full(costmap.shape, np.inf, np.float32)
+        if cells.ndim != 2 or cells.shape[1] != 2:
+            raise ValueError(f"goals must be (K, 2) of row, col, not {cells.shape}")
+        sources = [_cell(cell, "goals") for cell in cells]
+        if not all(_inside(costmap, cell) for cell in sources):
+            raise GoalOutsideMap
+        sources = [cell for cell in sources if is_passable(costmap[cell], allow_unknown)]
+        if not sources:
+            return np.full(costmap.shape, np.inf, np.float32)
+        model = (cost_weight, allow_unknown)
+        return self._run(costmap, model, sources, None, None, should_stop).field()
+
+    def _run(
+        self,
+        costmap: NDArray[np.uint8],
+        model: tuple[float, bool],
+        sources: list[Cell],
+        target: Cell | None,
+        max_expansions: int | None,
+        should_stop: Callable[[], bool] | None,
+    ) -> Workspace:
+        """Search in 32 bits, and again in 64 if a cost does not fit. Raises NoPath, PlanTimedOut."""
+        space = self._narrow
+        while True:
+            space.load(costmap, *model)
+            space.begin(sources, target)
+            left = max_expansions if max_expansions is not None else costmap.size * 64
+            while True:
+                chunk = left if should_stop is None else min(left, _CHUNK)
+                status = space.advance(chunk)
+                left -= chunk
+                if status != PAUSED:
+                    break
+                if left <= 0 or (should_stop is not None and should_stop()):
+                    raise PlanTimedOut
+            if status != OVERFLOW:
+                break
+            if space is self._wide:
+                raise ValueError(f"a cost_weight of {model[0]} is too large for this map")
+            space = self._wide = self._wide or Workspace(wide=True)
+        if target is not None and status == EXHAUSTED:
+            raise NoPath
+        return space
+
+
+# Planners that no call uses at the moment. Taking from and giving back to a deque is atomic, so that calls from
+# several threads never share one.
+_idle: deque[Planner] = deque(maxlen=2)
+
+
+def plan_path(
+    costmap: NDArray[np.uint8],
+    start: Sequence[int],
+    goal: Sequence[int],
+    *,
+    cost_weight: float = 3.0,
+    allow_unknown: bool = True,
+) -> GridPath:
+    """Return the cheapest path between two cells; safe to call from several threads.
+
+    Args:
+        costmap: (rows, cols) uint8, values as in messages.grid; passable below 253, and at 255 if allow_unknown.
+            Not changed, and may be read-only.
+        start: row, col.
+        goal: row, col.
+        cost_weight: how much a cell's cost counts against length; 0 is plain octile distance.
+        allow_unknown: cells that were never seen may be crossed, at cost 128.
+
+    Raises:
+        StartOutsideMap, GoalOutsideMap, StartOccupied, GoalOccupied, NoPath: kinds of PlanningError.
+        ValueError: not a costmap, not a cell, or a weight that is negative, not finite or above 1000.
+
+    Source: A* (Hart, Nilsson, Raphael 1968) on integer costs with the queue that `search` describes; own code.
+    """
+    planner = _take()
+    try:
+        return planner.plan_path(
+            costmap, start, goal, cost_weight=cost_weight, allow_unknown=allow_unknown
+        )
+    finally:
+        _idle.append(planner)
+
+
+def cost_to_go(
+    costmap: NDArray[np.uint8],
+    goals: NDArray[np.integer] | Sequence[Sequence[int]],
+    *,
+    cost_weight: float = 3.0,
+    allow_unknown: bool = True,
+    backend: str = "auto",
+) -> NDArray[np.float32]:
+    """Return the cost from every cell to the nearest goal; safe to call from several threads.
+
+    Args:
+        costmap: as for plan_path.
+        goals: (K, 2) row, col. A goal in an obstacle counts as none.
+        cost_weight: as for plan_path.
+        allow_unknown: as for plan_path.
+        backend: "cpu", or "auto" for the fastest there is.
+
+    Returns:
+        (rows, cols) float32 in cells of free floor, inf where no goal can be reached from.
+
+    Raises:
+        GoalOutsideMap: one of the goals is.
+        ValueError: as for plan_path, or a backend that is not here.
+    """
+    planner = _take()
+    try:
+        return planner.cost_to_go(
+            costmap, goals, cost_weight=cost_weight, allow_unknown=allow_unknown, backend=backend
+        )
+    finally:
+        _idle.append(planner)
+
+
+def path_cost(
+    costmap: NDArray[np.uint8], cells: NDArray[np.integer], cost_weight: float = 3.0
+) -> float:
+    """Return what a path of neighbouring cells (N, 2) costs, in cells of free floor. Passability is not looked at."""
+    costs = costmap[cells[:, 0], cells[:, 1]].astype(np.float64)
+    costs[costs == NO_INFORMATION] = UNKNOWN_COST
+    lengths = np.where(np.abs(np.diff(cells, axis=0)).sum(axis=1) == 2, math.sqrt(2.0), 1.0)
+    return float(np.sum(lengths * (1.0 + cost_weight * (costs[1:] + costs[:-1]) / (2 * MAX_COST))))
+
+
+def is_passable(cost: int | np.uint8, allow_unknown: bool) -> bool:
+    """Say whether a path may use a cell of this cost."""
+    return bool(cost < INSCRIBED_INFLATED_OBSTACLE or (allow_unknown and cost == NO_INFORMATION))
+
+
+def check_costmap(costmap: NDArray[np.uint8]) -> None:
+    """Raise ValueError for what is not a costmap."""
+    if not isinstance(costmap, np.ndarray) or costmap.dtype != np.uint8 or costmap.ndim != 2:
+        kind = getattr(costmap, "dtype", type(costmap).__name__)
+        raise ValueError(f"a costmap is (rows, cols) uint8, not {np.ndim(costmap)}-d {kind}")
+
+
+def warm_up() -> None:
+    """Compile, or load, every kernel of this module: call it once before the first plan is urgent."""
+    costmap = np.zeros((3, 3), np.uint8)
+    for wide in (False, True):
+        space = Workspace(wide=wide)
+        space.load(costmap, 3.0, True)
+        for target in ((2, 2), None):
+            space.begin([(0, 0)], target)
+            space.advance(100)
+        space.field()
+        space.begin([(0, 0)], (2, 2))
+        space.advance(100)
+        space.path()
+
+
+def _take() -> Planner:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return Planner()
+
+
+def _check_weight(cost_weight: float) -> None:
+    if not 0.0 <= cost_weight <= MAX_COST_WEIGHT:
+        raise ValueError(f"cost_weight must be 0 to {MAX_COST_WEIGHT:g}, not {cost_weight}")
+
+
+def _cell(cell: Any, name: str) -> Cell:
+    """Return a cell as two ints; ValueError if it is not one."""
+    try:
+        row, col = (value.__index__() for value in cell)
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(f"{name}: a cell is two whole numbers (row, col), not {cell!r}") from None
+    return row, col
+
+
+def _inside(costmap: NDArray[np.uint8], cell: Cell) -> bool:
+    rows, cols = costmap.shape
+    return bool(0 <= cell[0] < rows and 0 <= cell[1] < cols)

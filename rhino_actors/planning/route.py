@@ -1,0 +1,181 @@
+"""From a map, a pose and a goal to a path that the robot can drive: the planner's pieces in their order."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.config import PlannerConfig, RobotConfig
+from rhino_actors.errors import GoalOccupied, GoalOutsideMap
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import NO_INFORMATION, MapSnapshot
+from rhino_actors.messages.navigation import GoalRequest, NavMode
+from rhino_actors.planning import astar, path
+from rhino_actors.planning.astar import Planner, is_passable
+from rhino_actors.planning.goal import free_start, nearest_free_goal
+from rhino_actors.planning.search import Cell
+
+SPACING_M = 0.10  # of the poses of a path
+
+Inflate = Callable[
+    [NDArray[np.int8], float], NDArray[np.uint8]
+]  # (occupancy, resolution) -> costmap
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A path to a goal, and what it was planned on."""
+
+    poses: NDArray[np.float64]  # (N, 3) x, y [m], yaw [rad] in odom
+    goal: Pose2D  # where it ends; yaw is 0 unless one was asked for
+    length: float  # [m]
+    through_unknown: bool
+    allow_unknown: bool
+    map_version: tuple[int, int]  # epoch, seq
+    plan_time: float  # [s]
+
+
+class Router:
+    """Plans routes with a workspace of its own. Not for two threads at once."""
+
+    def __init__(self, config: PlannerConfig, robot: RobotConfig, inflate: Inflate) -> None:
+        self._config = config
+        self._robot = robot
+        self._inflate = inflate
+        self._planner = Planner()
+
+    def warm_up(self) -> None:
+        """Compile, or load, every kernel: seconds, once per process."""
+        astar.warm_up()
+        path.warm_up()
+
+    def plan(
+        self, snapshot: MapSnapshot, pose: Pose2D, request: GoalRequest, mode: NavMode
+    ) -> Route:
+        """Plan from a pose to a goal.
+
+        A goal in an obstacle is moved to the nearest floor that can be reached, within goal_search_radius, unless
+        the request is strict. In direct mode the route is a straight line; only its end is checked.
+
+        Raises:
+            StartOutsideMap, StartOccupied, GoalOutsideMap, GoalOccupied, NoPath, PlanTimedOut.
+        """
+        started = time.perf_counter()
+        deadline = started + self._config.timeout_s
+        geometry = snapshot.geometry
+        costmap = self._leaving(snapshot, pose, request.allow_unknown)
+        start = geometry.cell_from_world(pose.x, pose.y)
+        wanted = geometry.cell_from_world(request.x, request.y)
+        if not geometry.contains(*wanted):
+            raise GoalOutsideMap(f"({request.x:.2f}, {request.y:.2f}) is outside the map.")
+        cell = self._goal_cell(costmap, start, wanted, request, geometry.resolution)
+        goal = (request.x, request.y) if cell == wanted else geometry.world_from_cell(*cell)
+        if mode is NavMode.DIRECT:
+            poses = _straight(pose, goal)
+            cells = geometry.cells_from_world(poses[:, :2])
+        else:
+            found = self._planner.plan_path(
+                costmap,
+                start,
+                cell,
+                cost_weight=self._config.cost_weight,
+                allow_unknown=request.allow_unknown,
+                should_stop=lambda: time.perf_counter() > deadline,
+            )
+            cells = found.cells
+            poses = path.poses_from_cells(
+                cells,
+                costmap,
+                geometry,
+                spacing=SPACING_M,
+                start=(pose.x, pose.y),
+                goal=goal,
+                cost_weight=self._config.cost_weight,
+                allow_unknown=request.allow_unknown,
+            )
+        return Route(
+            poses=poses,
+            goal=Pose2D(*goal, request.yaw or 0.0),
+            length=path.path_length(poses),
+            through_unknown=path.crosses_unknown(snapshot.costmap, cells),
+            allow_unknown=request.allow_unknown,
+            map_version=(snapshot.epoch, snapshot.seq),
+            plan_time=time.perf_counter() - started,
+        )
+
+    def costs_from(self, snapshot: MapSnapshot, pose: Pose2D) -> NDArray[np.float32]:
+        """Return the cost of the way from a pose to every cell (rows, cols), inf where none leads.
+
+        Raises:
+            StartOutsideMap, StartOccupied: as for plan.
+        """
+        costmap = self._leaving(snapshot, pose, allow_unknown=True)
+        start = snapshot.geometry.cell_from_world(pose.x, pose.y)
+        return self._planner.cost_to_go(costmap, [start], cost_weight=self._config.cost_weight)
+
+    def is_blocked(self, route: Route, snapshot: MapSnapshot, pose: Pose2D | None) -> bool:
+        """Say whether a map shows an obstacle on what is left of a route, seen from a pose."""
+        first = path.nearest_index(route.poses, pose.x, pose.y) if pose else 0
+        return path.path_is_blocked(
+            snapshot.costmap, route.poses, snapshot.geometry, first, route.allow_unknown
+        )
+
+    def _leaving(
+        self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool
+    ) -> NDArray[np.uint8]:
+        """Return the costmap, eased where the robot stands too near to an obstacle."""
+        geometry = snapshot.geometry
+        return free_start(
+            snapshot.occupancy,
+            snapshot.costmap,
+            geometry,
+            pose.x,
+            pose.y,
+            inflate=lambda window: self._inflate(window, geometry.resolution),
+            footprint_radius=self._robot.inscribed_radius,
+            inflation_radius=self._robot.inflation_radius,
+            allow_unknown=allow_unknown,
+        )
+
+    def _goal_cell(
+        self,
+        costmap: NDArray[np.uint8],
+        start: Cell,
+        wanted: Cell,
+        request: GoalRequest,
+        resolution: float,
+    ) -> Cell:
+        """Return the cell to go to: the wanted one, or the nearest that serves. Raises GoalOccupied."""
+        cost = costmap[wanted]
+        if is_passable(cost, request.allow_unknown):
+            return wanted
+        what = "was never seen" if cost == NO_INFORMATION else "is in an obstacle or too near one"
+        place = f"The goal ({request.x:.2f}, {request.y:.2f}) {what}"
+        if request.strict:
+            raise GoalOccupied(f"{place}.")
+        radius = self._config.goal_search_radius
+        near = nearest_free_goal(
+            costmap,
+            wanted,
+            start,
+            radius=radius,
+            resolution=resolution,
+            allow_unknown=request.allow_unknown,
+        )
+        if near is None:
+            raise GoalOccupied(f"{place}, and no floor within {radius:.1f} m can be reached.")
+        return near
+
+
+def _straight(pose: Pose2D, goal: tuple[float, float]) -> NDArray[np.float64]:
+    """Return the straight line to the goal as poses (N, 3)."""
+    heading = np.arctan2(goal[1] - pose.y, goal[0] - pose.x)
+    count = max(2, int(pose.distance_to(*goal) / SPACING_M) + 1)
+    share = np.linspace(0.0, 1.0, count)
+    poses = np.empty((count, 3))
+    poses[:, 0] = pose.x + share * (goal[0] - pose.x)
+    poses[:, 1] = pose.y + share * (goal[1] - pose.y)
+    poses[:, 2] = heading
+    return poses

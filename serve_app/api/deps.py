@@ -1,0 +1,171 @@
+"""What routes are given: the path's robot, the client's name, the shared services, a place for a stream."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Query, Request
+
+from rhino_actors.errors import InvalidRequest
+from serve_app.events import CameraFeed, EventHub, Mailbox, StreamLimit
+from serve_app.handles import Handles, Robot
+from serve_app.map_view import MapView
+from serve_app.schemas import ErrorBody
+
+MAX_CLIENT_NAME = 64
+# Names by which rhino's own parts hold the robot; a client must not pass for one of them.
+RESERVED_NAMES = frozenset({"explorer", "planner", "platform"})
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the requests of one server process share."""
+
+    handles: Handles
+    streams: StreamLimit
+    maps: dict[str, MapView]
+    hubs: dict[str, EventHub]
+    cameras: dict[str, CameraFeed]
+
+    @classmethod
+    def of(cls, handles: Handles) -> "Services":
+        """Return the services over these handles, nothing running yet."""
+        return cls(
+            handles=handles,
+            streams=StreamLimit(handles.server.max_streams),
+            maps={name: MapView(robot) for name, robot in handles.robots.items()},
+            hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
+            cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
+        )
+
+    def close(self) -> None:
+        """Stop everything that runs in the background."""
+        for hub in self.hubs.values():
+            hub.close()
+        for camera in self.cameras.values():
+            camera.close()
+
+
+def get_services(request: Request) -> Services:
+    """Return what the requests of this process share."""
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+def get_handles(services: ServicesDep) -> Handles:
+    """Return the handles of the deployment."""
+    return services.handles
+
+
+HandlesDep = Annotated[Handles, Depends(get_handles)]
+
+
+def get_robot(request: Request, handles: HandlesDep) -> Robot:
+    """Return the robot of /api/robots/{robot}/..., or the default one of /api/..."""
+    return handles.robot(request.path_params.get("robot"))
+
+
+RobotDep = Annotated[Robot, Depends(get_robot)]
+
+
+def named_robot(
+    robot: Annotated[str, Path(description="name of the robot; GET /api/robots lists them")],
+) -> str:
+    """Put the path parameter of /api/robots/{robot}/... into the API's description."""
+    return robot
+
+
+def client_name(given: str | None, request: Request) -> str:
+    """Return the name that others see: what the client calls itself, else its address. Raises InvalidRequest."""
+    if not given:
+        return request.client.host if request.client else "unknown"
+    name = given.strip()
+    if not name or len(name) > MAX_CLIENT_NAME or not name.isprintable():
+        raise InvalidRequest(
+            "The client's name cannot be used.",
+            f"X-Rhino-Client has 1 to {MAX_CLIENT_NAME} printable characters.",
+        )
+    if name.lower() in RESERVED_NAMES:
+        raise InvalidRequest(f"The name {name!r} belongs to a part of rhino.", "Choose another.")
+    return name
+
+
+def get_client(
+    request: Request,
+    x_rhino_client: Annotated[
+        str | None,
+        Header(description="the client's name, shown to others; without it: its address"),
+    ] = None,
+) -> str:
+    """Return the client's name, from the header, else its address. Raises InvalidRequest."""
+    if x_rhino_client is None:
+        return client_name(None, request)
+    try:
+        # HTTP hands headers over as latin-1; names beyond it come as UTF-8 bytes.
+        given = x_rhino_client.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        given = x_rhino_client
+    return client_name(given, request)
+
+
+ClientDep = Annotated[str, Depends(get_client)]
+
+
+def get_stream_slot(
+    request: Request,
+    services: ServicesDep,
+    client: Annotated[str | None, Query(description="the client's name, shown to others")] = None,
+) -> Iterator[None]:
+    """Hold a place among the open streams until the response has ended. Raises TooManyStreams."""
+    client_name(client, request)
+    with services.streams.slot():
+        yield
+
+
+StreamSlot = Annotated[None, Depends(get_stream_slot)]
+
+
+# A stream's generator is not told when its client leaves while a piece is on its way out; these are, at once, as the
+# request's dependencies.
+async def get_mailbox(
+    slot: StreamSlot, robot: RobotDep, services: ServicesDep
+) -> AsyncIterator[Mailbox]:
+    """Listen to the robot's events until the response has ended."""
+    async with services.hubs[robot.name].listen() as mailbox:
+        yield mailbox
+
+
+async def get_camera_feed(
+    slot: StreamSlot, robot: RobotDep, services: ServicesDep
+) -> AsyncIterator[CameraFeed]:
+    """Keep the robot's camera feed running until the response has ended."""
+    feed = services.cameras[robot.name]
+    async with feed.look():
+        yield feed
+
+
+MailboxDep = Annotated[Mailbox, Depends(get_mailbox)]
+CameraFeedDep = Annotated[CameraFeed, Depends(get_camera_feed)]
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route for these error statuses; every route can answer 422, 503 and 504."""
+    texts = {
+        404: "There is no such thing",
+        409: "The robot's state, or who drives it, does not allow it",
+        422: "A value cannot be used",
+        503: "Nothing to answer yet, or a part is restarting; Retry-After says when to ask again",
+        504: "A part did not answer in time",
+    }
+    # Written out, since FastAPI would describe a stream's errors as pieces of the stream.
+    schema = {"$ref": f"#/components/schemas/{ErrorBody.__name__}"}
+    return {
+        status: {
+            "description": texts[status],
+            "content": {"application/json": {"schema": schema}},
+        }
+        for status in sorted({*statuses, 422, 503, 504})
+    }

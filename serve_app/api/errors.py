@@ -1,0 +1,138 @@
+"""From an error to its HTTP answer: one table, one body for all of them."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rhino_actors import errors as e
+from serve_app.events import TooManyStreams
+from serve_app.schemas import error_body
+
+_log = logging.getLogger(__name__)
+
+# The first class that fits counts, so the special ones stand before their bases.
+STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
+    (e.ActorTimedOut, 504),
+    (e.ActorUnavailable, 503),
+    (e.NotAvailable, 503),
+    (TooManyStreams, 503),
+    (e.RobotNotFound, 404),
+    (e.InvalidRequest, 422),
+    (e.UnknownCommand, 404),
+    (e.NotConnected, 503),
+    (e.PlatformError, 409),
+    (e.ControlError, 409),
+    (e.NoMap, 503),
+    (e.GoalOccupied, 422),
+    (e.GoalOutsideMap, 422),
+    (e.PlanTimedOut, 504),
+    (e.PlanningError, 409),
+    (e.MissionError, 409),
+    (e.PoiNotFound, 404),
+    (e.InvalidLabel, 422),
+    (e.RhinoError, 500),
+)
+RETRY_AFTER_S = "1"
+
+_HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
+    400: ("INVALID_REQUEST", "The request's body cannot be read.", "Send one JSON object, UTF-8."),
+    404: ("NOT_FOUND", "There is nothing at this address.", "/openapi.json lists every route."),
+    405: (
+        "METHOD_NOT_ALLOWED",
+        "This address does not take this method.",
+        "/openapi.json lists every route.",
+    ),
+    413: ("TOO_LARGE", "The request's body is too large.", "A body has at most 1 MB."),
+}
+
+
+def status_of(error: e.RhinoError) -> int:
+    """Return the HTTP status of an error."""
+    return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+def install(app: FastAPI) -> None:
+    """Give every error of the app the common body."""
+    app.add_exception_handler(e.RhinoError, _rhino_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_middleware(Unexpected)
+
+
+async def _rhino_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, e.RhinoError), "registered for RhinoError"
+    status = status_of(error)
+    if status == 500:
+        _log.error("%s %s: %s", request.method, request.url.path, error)
+    holder = error.holder if isinstance(error, e.ControlHeld) else None
+    return JSONResponse(
+        error_body(error.code, error.message, error.hint, holder),
+        status,
+        {"Retry-After": RETRY_AFTER_S} if status == 503 else None,
+    )
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError), "registered for RequestValidationError"
+    hint = (
+        "Numbers are JSON numbers, finite and in SI units: m, s, rad. /openapi.json has the fields."
+    )
+    return JSONResponse(error_body("INVALID_REQUEST", _first_problem(error), hint), 422)
+
+
+def _first_problem(error: RequestValidationError) -> str:
+    """Return one sentence that names the field; what was sent is not repeated."""
+    problems = error.errors()
+    if not problems:
+        return e.InvalidRequest.default_message
+    first = problems[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
+    text = (
+        "the body is not JSON"
+        if first["type"] == "json_invalid"
+        else str(first["msg"]).removeprefix("Value error, ")
+    )
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    named = first["type"] != "json_invalid" and place
+    return f"{place}: {text}{more}." if named else f"{text[:1].upper()}{text[1:]}{more}."
+
+
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException), "registered for HTTPException"
+    known = _HTTP_ERRORS.get(error.status_code)
+    code, message, hint = known or (f"HTTP_{error.status_code}", str(error.detail), "")
+    return JSONResponse(error_body(code, message, hint), error.status_code, error.headers)
+
+
+class Unexpected:
+    """ASGI layer: an exception that nobody foresaw is logged whole and answered with 500 and no details."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_noting)
+        except Exception:
+            if started:
+                raise  # too late for an answer; the server cuts the connection and logs it
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            body: dict[str, Any] = error_body(
+                "INTERNAL", "The server failed at this request.", "See the log: rhino logs."
+            )
+            await JSONResponse(body, 500)(scope, receive, send)

@@ -1,0 +1,36 @@
+"""GET /events: everything that changes, as server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from fastapi import APIRouter
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from serve_app.api.deps import MailboxDep, errors
+from serve_app.events import STREAM_LIFE_S
+
+router = APIRouter(tags=["events"])
+
+RECONNECT_MS = 1000
+
+
+@router.get(
+    "/events",
+    response_class=EventSourceResponse,
+    responses=errors(),
+)
+async def events(mailbox: MailboxDep) -> AsyncIterator[ServerSentEvent]:
+    """Send events; each carries the whole of what it is about, and the newest of each comes first on connect.
+
+    `state` (StateEvent) several times a second · `gate` (Gate) when holder, latch or reason change · `nav`
+    (NavigateStatus, with the path) and `mission` (Mission) on each change · `map_update` {epoch, seq, empty} at most
+    twice a second: fetch /map again · `poi_update` {version}: fetch /pois again. A client that is slow misses what was
+    overtaken. The stream ends after five minutes; event sources connect again by themselves. 503 with code
+    TOO_MANY_STREAMS when too many are open.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + STREAM_LIFE_S
+    yield ServerSentEvent(comment="rhino", retry=RECONNECT_MS)
+    while loop.time() < end:
+        for event in await mailbox.take():
+            yield ServerSentEvent(event=event.name, id=str(event.id), raw_data=event.data)

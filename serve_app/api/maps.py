@@ -1,0 +1,92 @@
+"""GET /map...: pictures of the map, and where they lie in the world.
+
+In every picture one pixel is one cell and the top row has the highest y. Before the first scan there is a picture too:
+one unknown cell, and `empty` is true in /map/info. Headers X-Map-* give the geometry of the very picture they come
+with, so that a client can turn a click into metres while the map grows.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+
+from serve_app.api.deps import RobotDep, ServicesDep, errors
+from serve_app.map_view import Picture
+from serve_app.schemas import MapInfo, Pose
+
+router = APIRouter(tags=["map"])
+
+_PNG = {"content": {"image/png": {"schema": {"type": "string", "format": "binary"}}}}
+_PICTURE = {
+    **errors(),
+    200: {**_PNG, "description": "PNG; ETag and X-Map-* headers"},
+    304: {"description": "the client has this version already"},
+}
+IfNoneMatch = Annotated[str | None, Header(description="ETags that the client holds")]
+
+
+@router.get("/map/info", responses=errors())
+async def info(robot: RobotDep, services: ServicesDep) -> MapInfo:
+    """Return where the newest map lies. `empty` is true before the first scan."""
+    snapshot = await services.maps[robot.name].snapshot()
+    rows, cols = snapshot.geometry.shape
+    return MapInfo(
+        origin_x=snapshot.geometry.origin[0],
+        origin_y=snapshot.geometry.origin[1],
+        resolution=snapshot.geometry.resolution,
+        width=cols,
+        height=rows,
+        epoch=snapshot.epoch,
+        seq=snapshot.seq,
+        empty=snapshot.is_empty,
+        known_area=snapshot.known_area,
+        robot=Pose.model_validate(snapshot.robot) if snapshot.robot else None,
+    )
+
+
+@router.get("/map", response_class=Response, responses=_PICTURE)
+async def overview(
+    robot: RobotDep, services: ServicesDep, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Return the map with robot, path and goal drawn."""
+    return _answer(await services.maps[robot.name].overview(), if_none_match)
+
+
+@router.get("/map/raw", response_class=Response, responses=_PICTURE)
+async def raw(
+    robot: RobotDep, services: ServicesDep, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Return the clean map in map_server's greys: 254 free, 0 occupied, 205 unknown."""
+    return _answer(await services.maps[robot.name].occupancy(), if_none_match)
+
+
+@router.get("/map/costmap", response_class=Response, responses=_PICTURE)
+async def costmap(
+    robot: RobotDep, services: ServicesDep, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Return the costmap; the pixel is the cost: 0 free, 253 inscribed, 254 lethal, 255 unknown."""
+    return _answer(await services.maps[robot.name].costmap(), if_none_match)
+
+
+def _answer(picture: Picture, if_none_match: str | None) -> Response:
+    snapshot = picture.snapshot
+    rows, cols = snapshot.geometry.shape
+    headers = {
+        "ETag": picture.etag,
+        "Cache-Control": "no-cache",
+        "X-Map-Epoch": str(snapshot.epoch),
+        "X-Map-Seq": str(snapshot.seq),
+        "X-Map-Origin-X": repr(float(snapshot.geometry.origin[0])),
+        "X-Map-Origin-Y": repr(float(snapshot.geometry.origin[1])),
+        "X-Map-Resolution": repr(float(snapshot.geometry.resolution)),
+        "X-Map-Width": str(cols),
+        "X-Map-Height": str(rows),
+        "X-Map-Empty": "true" if snapshot.is_empty else "false",
+    }
+    if if_none_match is not None and _holds(if_none_match, picture.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(picture.png, media_type="image/png", headers=headers)
+
+
+def _holds(if_none_match: str, etag: str) -> bool:
+    held = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    return etag in held or "*" in held

@@ -1,0 +1,85 @@
+"""/velocity, /stop, /estop, /cmd, /control: moving the robot directly, and ending it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.messages.navigation import Rank
+from serve_app import commands
+from serve_app.api.deps import ClientDep, RobotDep, errors
+from serve_app.schemas import (
+    ControlResponse,
+    Gate,
+    SportResponse,
+    StopResponse,
+    VelocityRequest,
+    VelocityResponse,
+)
+
+router = APIRouter(tags=["motion"])
+
+
+@router.post("/velocity", responses=errors(409))
+async def velocity(body: VelocityRequest, robot: RobotDep, client: ClientDep) -> VelocityResponse:
+    """Drive at a velocity for a quarter of a second: send again at 10 to 20 Hz to go on, zero to end.
+
+    Too large values are clamped and `applied` says to what. 409 CONTROL_HELD names who drives.
+    """
+    twist = Twist2D(body.vx, body.vy, body.omega)
+    return VelocityResponse.model_validate(await commands.drive(robot, twist, client, Rank.HUMAN))
+
+
+@router.post("/stop", responses=errors())
+async def stop(robot: RobotDep, client: ClientDep) -> StopResponse:
+    """Send zero, give up goal and mission, free the control. Open to everyone."""
+    return _stopped(await commands.stop(robot, client))
+
+
+@router.post("/estop", responses=errors())
+async def estop(robot: RobotDep, client: ClientDep) -> StopResponse:
+    """Stop, let the motors damp, and latch: nothing moves until the latch is cleared. Open to everyone."""
+    return _stopped(await commands.emergency_stop(robot, client))
+
+
+@router.post("/estop/clear", responses=errors())
+async def clear_estop(robot: RobotDep, client: ClientDep) -> Gate:
+    """Clear the latch. Nothing resumes."""
+    return Gate.model_validate(await robot.platform.clear_estop(client))
+
+
+@router.post("/cmd/{command}", responses=errors(404, 409))
+async def command(
+    command: Annotated[str, Path(max_length=64, examples=["StandUp"])],
+    robot: RobotDep,
+    client: ClientDep,
+) -> SportResponse:
+    """Carry out a sport command: StandUp, StandDown, RecoveryStand, Hello, Dance1, ...
+
+    404 UNKNOWN_COMMAND names those that exist. Flips and jumps are refused unless the config allows them.
+    """
+    return SportResponse.model_validate(await commands.sport(robot, command, client, Rank.HUMAN))
+
+
+@router.post("/control/take", responses=errors(409))
+async def take(robot: RobotDep, client: ClientDep) -> ControlResponse:
+    """Take the robot over from whoever drives it; what it was doing is dropped."""
+    status, taken_from = await commands.take_control(robot, client)
+    return ControlResponse(
+        holder=status.gate.holder, taken_from=taken_from, epoch=status.gate.epoch
+    )
+
+
+@router.post("/control/release", responses=errors())
+async def release(robot: RobotDep, client: ClientDep) -> ControlResponse:
+    """Let go of the robot, so that others need not wait. Does nothing when somebody else drives."""
+    status = await commands.release_control(robot, client)
+    return ControlResponse(holder=status.gate.holder, epoch=status.gate.epoch)
+
+
+def _stopped(stopped: commands.Stopped) -> StopResponse:
+    return StopResponse(
+        gate=Gate.model_validate(stopped.gate),
+        goal_cancelled=stopped.goal_cancelled,
+        mission_stopped=stopped.mission_stopped,
+    )

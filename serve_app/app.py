@@ -1,0 +1,123 @@
+"""The two servers: REST with its page, and MCP; as plain ASGI apps, and as Ray Serve applications.
+
+`create_api` and `create_mcp` need handles only, so tests run them without Ray. `build_apps` gives `main` what it hands
+to `serve.run`; the apps themselves are built inside the replicas, so nothing of them is pickled.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from mcp.server import MCPServer
+from starlette.types import ASGIApp
+
+from rhino_actors.config import RhinoConfig
+from serve_app.api import errors
+from serve_app.api.bodies import JsonBodies
+from serve_app.api.deps import Services
+from serve_app.api.router import build_router
+from serve_app.handles import Handles, connect
+from serve_app.mcp.server import build_server, streamable_app
+from serve_app.security import Access, Guard, read_access
+
+# Streams count as ongoing requests; server.max_streams bounds them well below this.
+MAX_ONGOING_REQUESTS = 6000
+
+
+def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
+    """Return the REST server over these handles; `access` defaults to the configured bind address without a token."""
+    services = Services.of(handles)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        services.close()
+
+    app = FastAPI(
+        title="rhino",
+        summary="Navigation for the Unitree Go2",
+        version=version("rhino-go2"),
+        docs_url=None,  # the interactive pages load scripts from other servers
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.services = services
+    app.include_router(build_router())
+    errors.install(app)
+    app.add_middleware(JsonBodies)
+    app.add_middleware(Guard, access=access or Access(handles.server.host))
+    return app
+
+
+def create_mcp(handles: Handles) -> MCPServer:
+    """Return the MCP server over these handles."""
+    return build_server(handles, version("rhino-go2"))
+
+
+def create_mcp_app(handles: Handles, access: Access | None = None) -> ASGIApp:
+    """Return the MCP server as an ASGI app for the path where it is mounted, stateless, with the same checks."""
+    checks = access or Access(handles.server.host)
+    return Guard(streamable_app(create_mcp(handles), checks), checks)
+
+
+class RestServer:
+    """What Serve runs as the application `rest`."""
+
+    def __init__(self, config: RhinoConfig, access: Access) -> None:
+        self._config = config
+        self._access = access
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        return create_api(connect(self._config), self._access)
+
+
+class McpServer:
+    """What Serve runs as the application `mcp`."""
+
+    def __init__(self, config: RhinoConfig, access: Access) -> None:
+        self._config = config
+        self._access = access
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        return create_mcp_app(connect(self._config), self._access)
+
+
+@dataclass(frozen=True)
+class ServedApp:
+    """What to give to `serve.run`."""
+
+    name: str
+    route_prefix: str
+    application: Any  # ray.serve.Application
+
+
+def build_apps(config: RhinoConfig) -> tuple[ServedApp, ...]:
+    """Return the Serve applications of a deployment.
+
+    The token, if there is one, is read here and travels with the deployment, so a replica may start on any node.
+
+    Raises:
+        ConfigError: the token file cannot be used, or a bind address beyond loopback has no token.
+    """
+    from ray import serve  # takes a second to import, and tests of the apps do without
+
+    access = read_access(config.server)
+
+    def application(server: type[RestServer] | type[McpServer], name: str) -> Any:
+        configured = serve.deployment(
+            name=name,
+            num_replicas=1,
+            max_ongoing_requests=MAX_ONGOING_REQUESTS,
+            ray_actor_options={"num_cpus": 0.1},
+            graceful_shutdown_timeout_s=2.0,  # open streams would hold a shutdown up
+        )
+        deployment: Any = configured(serve.ingress()(server))
+        return deployment.bind(config, access)
+
+    return (
+        ServedApp("rest", "/", application(RestServer, "rest")),
+        ServedApp("mcp", "/mcp", application(McpServer, "mcp")),
+    )

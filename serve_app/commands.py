@@ -1,0 +1,322 @@
+"""What a client can do to a robot, once for REST and MCP: each function is one act, made of calls to actors."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+
+from rhino_actors.errors import (
+    ActorUnavailable,
+    CommandRejected,
+    InvalidRequest,
+    NoGoal,
+    NoMission,
+    NotAvailable,
+    PoiNotFound,
+    RhinoError,
+)
+from rhino_actors.geometry import compose, wrap_angle
+from rhino_actors.messages.geometry import Pose2D, Twist2D
+from rhino_actors.messages.navigation import (
+    GoalRequest,
+    MissionStatus,
+    NavMode,
+    NavStatus,
+    Rank,
+)
+from rhino_actors.messages.platform import (
+    GateStatus,
+    RobotStatus,
+    SportResult,
+    VelocityAnswer,
+)
+from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.sensors import CameraFrame
+from serve_app.handles import Handles, Robot
+from serve_app.schemas import NavigateStatus, State, navigate_status, path_points, state_event
+
+# The robot stands already when planner and explorer are told; an answer to "stop" does not wait long for them.
+STOP_PATIENCE_S = 1.0
+DRIVE_PERIOD_S = 0.1  # well within the gate's dead-man
+MAX_DRIVE_S = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What a stop ended."""
+
+    gate: GateStatus
+    goal_cancelled: bool
+    mission_stopped: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """A camera frame and how old it was when it was read [s]; None when the robot's host cannot say."""
+
+    frame: CameraFrame
+    age: float | None
+
+
+async def read_state(robot: Robot) -> State:
+    """Return everything known of a robot; parts that do not answer are listed instead of failing the whole."""
+    status, nav, mission = await asyncio.gather(
+        _or_unavailable(robot.platform.status()),
+        _or_unavailable(robot.planner.status()),
+        _or_unavailable(robot.explorer.status()),
+    )
+    parts = {"platform": status, "planner": nav, "explorer": mission}
+    event = state_event(
+        robot.name,
+        robot.simulated,
+        status,
+        nav,
+        mission,
+        [name for name, value in parts.items() if value is None],
+    )
+    return State(**dict(event), path=path_points(nav))
+
+
+async def _or_unavailable(call: Awaitable[T]) -> T | None:
+    try:
+        return await call
+    except ActorUnavailable:
+        return None
+
+
+async def current_pose(robot: Robot) -> Pose2D:
+    """Return where the robot is, in odom. Raises NotAvailable before the first odometry."""
+    odometry = (await robot.platform.status()).odometry
+    if odometry is None:
+        raise NotAvailable("The robot's pose is not known yet.")
+    return odometry.pose
+
+
+async def look(robot: Robot, newer_than: int = 0, wait: float = 0.0) -> View | None:
+    """Return the newest camera frame, or None when none newer came within `wait` seconds.
+
+    Raises:
+        NotAvailable: there has been no frame at all; the message says why where the driver knows.
+    """
+    frame = await robot.platform.camera(newer_than, wait=wait)
+    if frame is None and newer_than > 0:
+        newest = await robot.platform.camera()
+        if newest is not None and newest.seq < newer_than:
+            frame = newest  # the client's number is from before a restart
+    status = await robot.platform.status()
+    if frame is not None:
+        return View(frame, max(0.0, status.stamp - frame.stamp))
+    if newer_than > 0 and status.camera_age is not None:
+        return None
+    raise NotAvailable(f"There is no camera picture. Camera: {status.driver_state.camera}.")
+
+
+async def drive(robot: Robot, twist: Twist2D, client: str, rank: Rank) -> VelocityAnswer:
+    """Ask the gate for a velocity; it holds for the gate's dead-man time only."""
+    return await robot.platform.velocity(twist, client, rank)
+
+
+async def drive_for(
+    robot: Robot, twist: Twist2D, duration: float, client: str, rank: Rank
+) -> VelocityAnswer:
+    """Drive for `duration` seconds, then send zero and let go; also when cancelled or refused half-way.
+
+    Raises:
+        InvalidRequest: the duration is not within (0, MAX_DRIVE_S].
+        ControlError: the gate refused, at the start or on the way.
+    """
+    if not 0.0 < duration <= MAX_DRIVE_S:
+        raise InvalidRequest(
+            f"duration is {duration:g}.", f"Give seconds above 0 and up to {MAX_DRIVE_S:g}."
+        )
+    loop = asyncio.get_running_loop()
+    end = loop.time() + duration
+    try:
+        answer = await drive(robot, twist, client, rank)
+        while (left := end - loop.time()) > 0.0:
+            await asyncio.sleep(min(DRIVE_PERIOD_S, left))
+            if loop.time() < end:
+                answer = await drive(robot, twist, client, rank)
+    finally:
+        with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
+            await _let_go(robot, client, rank)
+    return answer
+
+
+async def _let_go(robot: Robot, client: str, rank: Rank) -> None:
+    try:
+        await robot.platform.velocity(Twist2D(), client, rank)
+        await robot.platform.release(client)
+    except RhinoError:
+        # Somebody else has the robot by now, or its platform restarts: it is not ours to hold still.
+        return
+
+
+async def stop(robot: Robot, client: str) -> Stopped:
+    """Send zero and give up goal and mission. Works while planner or explorer are dead."""
+    return await _stop(robot, client, robot.platform.stop(client))
+
+
+async def emergency_stop(robot: Robot, client: str) -> Stopped:
+    """Latch the emergency stop, then give up goal and mission. Works while planner or explorer are dead."""
+    return await _stop(robot, client, robot.platform.estop(client))
+
+
+async def _stop(robot: Robot, client: str, first: Awaitable[GateStatus]) -> Stopped:
+    try:
+        gate = await first
+    finally:
+        # Even when the platform does not answer: what it would follow next must be gone.
+        goal, mission = await asyncio.gather(
+            _ended(robot.planner.cancel(client)), _ended(robot.explorer.stop(client))
+        )
+    return Stopped(gate, goal, mission)
+
+
+async def _ended(call: Awaitable[object]) -> bool:
+    """Return whether the call ended something; nothing to end and nobody there to ask are both fine."""
+    try:
+        async with asyncio.timeout(STOP_PATIENCE_S):
+            await call
+    except (NoGoal, NoMission, ActorUnavailable, TimeoutError):
+        return False
+    return True
+
+
+async def take_control(robot: Robot, client: str) -> tuple[RobotStatus, str]:
+    """Take the robot over from whoever drives; return the status after, and whom it was taken from."""
+    before = (await robot.platform.status()).gate.holder
+    await robot.platform.claim(client, Rank.HUMAN, take=True)
+    return await robot.platform.status(), "" if before == client else before
+
+
+async def release_control(robot: Robot, client: str) -> RobotStatus:
+    """Let go of the robot, if this client drives it; return the status after."""
+    await robot.platform.release(client)
+    return await robot.platform.status()
+
+
+async def sport(robot: Robot, command: str, client: str, rank: Rank) -> SportResult:
+    """Carry out a sport command. Raises UnknownCommand, CommandRejected, ControlError."""
+    result = await robot.platform.sport(command, client, rank)
+    if not result.accepted:
+        raise CommandRejected(
+            f"The robot refused {command} (code {result.code}). {result.message}".strip()
+        )
+    return result
+
+
+async def navigate(
+    robot: Robot,
+    x: float,
+    y: float,
+    yaw: float | None = None,
+    *,
+    client: str,
+    rank: Rank,
+    strict: bool = False,
+    allow_unknown: bool = True,
+    mode: NavMode | None = None,
+) -> NavStatus:
+    """Send the robot to a point of odom [m, rad]. Raises PlanningError, ControlError, InvalidRequest."""
+    if not (math.isfinite(x) and math.isfinite(y) and (yaw is None or math.isfinite(yaw))):
+        raise InvalidRequest("The goal is not finite.")
+    heading = None if yaw is None else wrap_angle(yaw)
+    return await robot.planner.navigate(
+        GoalRequest(x, y, heading, client, rank, strict, allow_unknown, mode)
+    )
+
+
+async def move_by(
+    robot: Robot, forward: float, left: float, turn: float, *, client: str, rank: Rank
+) -> NavStatus:
+    """Send the robot to a pose given from where it stands now: `forward`, `left` [m], `turn` [rad]."""
+    if not (math.isfinite(forward) and math.isfinite(left) and math.isfinite(turn)):
+        raise InvalidRequest("The move is not finite.")
+    x, y, yaw = compose((await current_pose(robot)).as_tuple(), (forward, left, turn))
+    return await navigate(robot, x, y, yaw, client=client, rank=rank)
+
+
+async def navigation(robot: Robot) -> NavigateStatus:
+    """Return how the goal goes, and whether the explorer is at work."""
+    nav, mission = await asyncio.gather(
+        robot.planner.status(), _or_unavailable(robot.explorer.status())
+    )
+    return navigate_status(nav, exploring=_explores(mission))
+
+
+def _explores(mission: MissionStatus | None) -> bool:
+    return mission is not None and mission.state.is_active
+
+
+async def wait_for_goal(
+    robot: Robot,
+    goal_id: int,
+    timeout: float,
+    client: str,
+    report: Callable[[NavStatus], Awaitable[None]],
+) -> NavStatus:
+    """Wait until the goal ended, for at most `timeout` seconds; return its status then.
+
+    When the caller is cancelled while it waits, so is the goal: nobody is left who asked for it.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    try:
+        nav = await robot.planner.status()
+        while nav.goal_id == goal_id and not nav.state.is_final and loop.time() < end:
+            await report(nav)
+            left = end - loop.time()
+            newer, _ = await asyncio.gather(
+                robot.planner.status(nav.seq, wait=max(0.0, min(1.0, left))),
+                asyncio.sleep(max(0.0, min(0.1, left))),
+            )
+            nav = newer
+    except asyncio.CancelledError:
+        with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
+            await _ended(robot.planner.cancel(client))
+        raise
+    return nav
+
+
+async def add_poi(
+    handles: Handles, robot: Robot, label: str, x: float | None, y: float | None
+) -> Poi:
+    """Store a place: the point given [m], or where the robot is. Raises InvalidRequest, InvalidLabel, NotAvailable."""
+    if x is not None and y is not None:
+        return await handles.poi_store.add(robot.name, label, x, y)
+    if x is not None or y is not None:
+        raise InvalidRequest(
+            "Only one of x and y was given.", "Give both [m], or neither to take the robot's place."
+        )
+    pose = await current_pose(robot)
+    return await handles.poi_store.add(robot.name, label, pose.x, pose.y)
+
+
+async def get_poi(handles: Handles, robot: Robot, poi_id: str) -> Poi:
+    """Return a place of this robot. Raises PoiNotFound, also for one of another robot."""
+    poi = await handles.poi_store.get(poi_id)
+    if poi.robot != robot.name:
+        raise PoiNotFound()
+    return poi
+
+
+async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
+    """Return the place with this id or label (case does not matter). Raises PoiNotFound, InvalidRequest."""
+    pois = await handles.poi_store.list_pois(robot.name)
+    wanted = name.strip().casefold()
+    found = [poi for poi in pois if poi.id == name]
+    found = found or [poi for poi in pois if poi.label.strip().casefold() == wanted]
+    if not found:
+        raise PoiNotFound(f"There is no place called {name[:200]!r}.", "list_pois lists them.")
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"{len(found)} places are called {name[:200]!r}.",
+            f"Give an id: {', '.join(poi.id for poi in found[:10])}.",
+        )
+    return found[0]

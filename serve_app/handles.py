@@ -1,0 +1,227 @@
+"""The server's way to the actors: typed calls with a time-out, found by name in Ray or given by a test.
+
+`connect` makes `Handles` for a configuration. Each `*Calls` protocol lists what one actor answers; `Actor` carries the
+calls out and turns what goes wrong on the way into `ActorUnavailable` (restarting, gone) or `ActorTimedOut` (silent).
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import ray
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
+
+from rhino_actors.config import NAMESPACE, RhinoConfig, ServerConfig
+from rhino_actors.errors import ActorTimedOut, ActorUnavailable, RhinoError, RobotNotFound, original
+from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.navigation import GoalRequest, MissionStatus, NavMode, NavStatus, Rank
+from rhino_actors.messages.platform import (
+    GateDecision,
+    GateStatus,
+    RobotStatus,
+    SportResult,
+    VelocityAnswer,
+)
+from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.sensors import CameraFrame
+
+CALL_TIMEOUT_S = 5.0  # an actor answers in milliseconds; this is "something is wrong"
+# Calls that rightly take longer: a posture change, a first plan. A long-poll adds its keyword `wait`.
+_PATIENCE_S = {"sport": 20.0, "navigate": 15.0, "start": 15.0, "resume": 15.0}
+
+MapVersion = tuple[int, int]  # (epoch, seq)
+NO_VERSION: MapVersion = (-1, -1)  # older than everything
+
+
+class PlatformCalls(Protocol):
+    """What the platform actor answers."""
+
+    async def camera(self, newer_than: int = 0, wait: float = 0.0) -> CameraFrame | None: ...
+    async def status(self) -> RobotStatus: ...
+    async def gate_log(self) -> tuple[GateDecision, ...]: ...
+    async def claim(self, client: str, rank: Rank, *, take: bool = False) -> int: ...
+    async def release(self, client: str) -> None: ...
+    async def velocity(
+        self, twist: Twist2D, client: str, rank: Rank = Rank.HUMAN
+    ) -> VelocityAnswer: ...
+    async def stop(self, client: str) -> GateStatus: ...
+    async def estop(self, client: str) -> GateStatus: ...
+    async def clear_estop(self, client: str) -> GateStatus: ...
+    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult: ...
+
+
+class MapperCalls(Protocol):
+    """What the mapper actor answers."""
+
+    async def snapshot(
+        self, newer_than: MapVersion = (0, 0), wait: float = 0.0
+    ) -> tuple[MapVersion, list[Awaitable[MapSnapshot]] | None]: ...
+
+
+class PlannerCalls(Protocol):
+    """What the planner actor answers."""
+
+    async def navigate(self, request: GoalRequest) -> NavStatus: ...
+    async def cancel(self, client: str) -> NavStatus: ...
+    async def status(self, newer_than: int = 0, wait: float = 0.0) -> NavStatus: ...
+    async def set_mode(self, mode: NavMode) -> NavMode: ...
+
+
+class ExplorerCalls(Protocol):
+    """What the explorer actor answers."""
+
+    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus: ...
+    async def stop(self, client: str) -> MissionStatus: ...
+    async def resume(self, client: str) -> MissionStatus: ...
+    async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus: ...
+
+
+class PoiCalls(Protocol):
+    """What the store of points of interest answers."""
+
+    async def add(
+        self,
+        robot: str,
+        label: str,
+        x: float,
+        y: float,
+        z: float = 0.0,
+        map_id: str | None = None,
+    ) -> Poi: ...
+    async def list_pois(self, robot: str) -> tuple[Poi, ...]: ...
+    async def get(self, poi_id: str) -> Poi: ...
+    async def rename(self, poi_id: str, label: str) -> Poi: ...
+    async def delete(self, poi_id: str) -> None: ...
+    async def version(self) -> int: ...
+
+
+class ViewerCalls(Protocol):
+    """What the viewer actor answers."""
+
+    async def address(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Robot:
+    """One robot and its actors."""
+
+    name: str
+    simulated: bool
+    platform: PlatformCalls
+    mapper: MapperCalls
+    planner: PlannerCalls
+    explorer: ExplorerCalls
+    viewer: ViewerCalls
+
+
+@dataclass(frozen=True)
+class Handles:
+    """Everything that the server reaches: the fleet, and the store that it shares."""
+
+    server: ServerConfig
+    robots: Mapping[str, Robot]  # by name; the first is the one that /api/... means
+    poi_store: PoiCalls
+
+    def robot(self, name: str | None = None) -> Robot:
+        """Return the named robot, or the first without a name. Raises RobotNotFound."""
+        if name is None:
+            return next(iter(self.robots.values()))
+        if name not in self.robots:
+            raise RobotNotFound(
+                f"There is no robot named {name[:64]!r}.",
+                f"Known robots: {', '.join(self.robots)}.",
+            )
+        return self.robots[name]
+
+
+def connect(config: RhinoConfig, resolve: Callable[[str], Any] | None = None) -> Handles:
+    """Return the handles of a deployment; nothing is called before the first request.
+
+    Args:
+        config: the deployment.
+        resolve: actor name to handle, ValueError for an unknown one; Ray's own look-up by default.
+    """
+    look_up = resolve or functools.partial(ray.get_actor, namespace=NAMESPACE)
+    name = config.robot.name
+    robot = Robot(
+        name=name,
+        simulated=config.driver in ("mujoco", "fake"),
+        platform=cast(PlatformCalls, Actor(f"{name}/platform", look_up)),
+        mapper=cast(MapperCalls, Actor(f"{name}/mapper", look_up)),
+        planner=cast(PlannerCalls, Actor(f"{name}/planner", look_up)),
+        explorer=cast(ExplorerCalls, Actor(f"{name}/explorer", look_up)),
+        viewer=cast(ViewerCalls, Actor(f"{name}/viewer", look_up)),
+    )
+    return Handles(config.server, {name: robot}, cast(PoiCalls, Actor("poi_store", look_up)))
+
+
+class Actor:
+    """One actor by name: `await actor.method(...)` calls `handle.method.remote(...)` with a time-out.
+
+    The handle is looked up at the first call and again after the actor died for good: a deployment that was started
+    anew has new actors under the old names.
+    """
+
+    def __init__(self, name: str, resolve: Callable[[str], Any]) -> None:
+        self._name = name
+        self._resolve = resolve
+        self._handle: Any = None
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return functools.partial(self._call, method)
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        limit = _PATIENCE_S.get(method, CALL_TIMEOUT_S) + kwargs.get("wait", 0.0)
+        with translated(self._name):
+            try:
+                async with asyncio.timeout(limit):
+                    if self._handle is None:
+                        self._handle = await self._look_up()
+                    return await getattr(self._handle, method).remote(*args, **kwargs)
+            except ActorDiedError:
+                self._handle = None
+                raise
+
+    async def _look_up(self) -> Any:
+        try:
+            return await asyncio.to_thread(self._resolve, self._name)
+        except ValueError as error:
+            raise ActorUnavailable(f"{self._name} does not run.") from error
+
+
+@contextmanager
+def translated(part: str) -> Iterator[None]:
+    """Turn what Ray raises for a call to `part` into a RhinoError; what the actor raised itself comes through.
+
+    An error that is no RhinoError and was raised by the actor's own code stays as it is: it is a bug, to be logged.
+    """
+    try:
+        yield
+    except RhinoError as error:
+        raise original(error) from None
+    except TimeoutError as error:
+        raise ActorTimedOut(f"{part} did not answer in time.") from error
+    except RayTaskError as error:
+        if isinstance(error.cause, RayError):
+            raise ActorUnavailable(f"{part} waits for a part that is restarting.") from error
+        raise
+    except RayError as error:
+        raise ActorUnavailable(f"{part} is restarting.") from error
+
+
+async def read_map(
+    mapper: MapperCalls, newer_than: MapVersion = NO_VERSION, wait: float = 0.0
+) -> tuple[MapVersion, MapSnapshot | None]:
+    """Return the newest version and its snapshot, None when it is still `newer_than`. Raises ActorUnavailable."""
+    version, box = await mapper.snapshot(newer_than, wait=wait)
+    if not box:
+        return version, None
+    with translated("the map"):
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            return version, await box[0]

@@ -1,0 +1,113 @@
+"""A robot's newest map and its pictures, each encoded once per version and shared by all who ask."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhino_actors.errors import RhinoError
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.navigation import NavStatus
+from serve_app.handles import NO_VERSION, Robot, read_map
+from serve_app.images import costmap_image, encode_png, occupancy_image, overview_image
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An encoded PNG of a map."""
+
+    png: bytes
+    etag: str
+    snapshot: MapSnapshot
+
+
+class MapView:
+    """Holds one snapshot and one picture of each kind: bounded by the size of the map, not by its readers."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._snapshot: MapSnapshot | None = None
+        self._pictures: dict[str, Picture] = {}
+        self._encoding: dict[str, asyncio.Lock] = {}
+
+    async def snapshot(self) -> MapSnapshot:
+        """Return the newest map; before the first scan a single unknown cell. Raises ActorUnavailable."""
+        held = self._snapshot
+        version = (held.epoch, held.seq) if held else NO_VERSION
+        _, newer = await read_map(self._robot.mapper, version)
+        if newer is None and held is None:
+            _, newer = await read_map(self._robot.mapper)
+        self._snapshot = newer or held
+        assert self._snapshot is not None, "the mapper always has a map, if an empty one"
+        return self._snapshot
+
+    async def occupancy(self) -> Picture:
+        """Return the clean map in map_server's greys."""
+        snapshot = await self.snapshot()
+        return await self._picture(
+            "raw", snapshot, "", lambda: encode_png(occupancy_image(snapshot))
+        )
+
+    async def costmap(self) -> Picture:
+        """Return the costmap, the pixel being the cost."""
+        snapshot = await self.snapshot()
+        return await self._picture(
+            "cost", snapshot, "", lambda: encode_png(costmap_image(snapshot))
+        )
+
+    async def overview(self) -> Picture:
+        """Return the map with path, goal and robot drawn; a part that does not answer is not drawn."""
+        snapshot, (pose, nav) = await asyncio.gather(self.snapshot(), self.overlay())
+        drawn = f"{_rounded(pose)} {nav.seq if nav else -1}"
+        path, goal = overlay_of(nav)
+
+        def draw() -> bytes:
+            return encode_png(
+                overview_image(snapshot, pose=pose or snapshot.robot, path=path, goal=goal)
+            )
+
+        return await self._picture("view", snapshot, drawn, draw)
+
+    async def overlay(self) -> tuple[Pose2D | None, NavStatus | None]:
+        """Return where the robot is and what it follows, None for what cannot be known now."""
+
+        async def pose() -> Pose2D | None:
+            odometry = (await self._robot.platform.status()).odometry
+            return odometry.pose if odometry else None
+
+        found = await asyncio.gather(pose(), self._robot.planner.status(), return_exceptions=True)
+        for error in found:
+            if isinstance(error, BaseException) and not isinstance(error, RhinoError):
+                raise error
+        pose_or, nav_or = found
+        return (
+            None if isinstance(pose_or, BaseException) else pose_or,
+            None if isinstance(nav_or, BaseException) else nav_or,
+        )
+
+    async def _picture(
+        self, kind: str, snapshot: MapSnapshot, drawn: str, encode: Callable[[], bytes]
+    ) -> Picture:
+        digest = hashlib.blake2s(drawn.encode(), digest_size=6).hexdigest() if drawn else ""
+        etag = f'"{kind}-{snapshot.epoch}-{snapshot.seq}{"-" + digest if digest else ""}"'
+        async with self._encoding.setdefault(kind, asyncio.Lock()):
+            held = self._pictures.get(kind)
+            if held is None or held.etag != etag:
+                held = Picture(await asyncio.to_thread(encode), etag, snapshot)
+                self._pictures[kind] = held
+            return held
+
+
+def overlay_of(nav: NavStatus | None) -> tuple[NDArray[np.float64] | None, Pose2D | None]:
+    """Return the path and the goal to draw: those in force, none after the end."""
+    if nav is None or not nav.state.is_active:
+        return None, None
+    return nav.path, nav.adjusted or nav.requested
+
+
+def _rounded(pose: Pose2D | None) -> str:
+    return f"{pose.x:.3f} {pose.y:.3f} {pose.yaw:.3f}" if pose else "-"

@@ -1,0 +1,379 @@
+"""Request and response models: the API's contract, from which clients are generated.
+
+Lengths in m, angles in rad counter-clockwise from +x, speeds in m/s and rad/s, times in s. Positions are in the frame
+`odom`. Numbers that a client sends must be JSON numbers and finite; unknown fields are refused.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr
+
+from rhino_actors.messages.navigation import (
+    MissionKind,
+    MissionState,
+    MissionStatus,
+    NavMode,
+    NavState,
+    NavStatus,
+)
+from rhino_actors.messages.platform import (
+    Posture,
+    RobotStatus,
+    StopReason,
+)
+
+
+def _writable(text: str) -> str:
+    """Refuse half of a surrogate pair: JSON can spell it, UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("half a character") from None
+    return text
+
+
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Text = Annotated[StrictStr, AfterValidator(_writable)]
+
+
+class RequestModel(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
+
+# what clients send
+
+
+class NavigateRequest(RequestModel):
+    x: Finite = Field(description="[m] in odom", examples=[2.0])
+    y: Finite = Field(description="[m] in odom", examples=[1.0])
+    yaw: Finite | None = Field(
+        None, description="[rad] heading at the goal; left out: that of arrival"
+    )
+    strict: StrictBool = Field(
+        False, description="refuse a goal in an obstacle instead of taking the nearest free floor"
+    )
+    allow_unknown: StrictBool = Field(True, description="plan through cells that were never seen")
+    mode: NavMode | None = Field(
+        None, description="astar or direct; left out: the planner's present mode"
+    )
+
+
+class GoToPoiRequest(RequestModel):
+    strict: StrictBool = Field(
+        False, description="refuse a place in an obstacle instead of taking the nearest free floor"
+    )
+
+
+class ModeRequest(RequestModel):
+    mode: NavMode = Field(description="astar: along a planned path; direct: straight at the goal")
+
+
+class VelocityRequest(RequestModel):
+    vx: Finite = Field(description="[m/s] forward", examples=[0.3])
+    vy: Finite = Field(description="[m/s] left", examples=[0.0])
+    omega: Finite = Field(description="[rad/s] counter-clockwise", examples=[0.0])
+
+
+class PoiRequest(RequestModel):
+    label: Text = Field(description="1 to 200 characters", examples=["kitchen"])
+    x: Finite | None = Field(None, description="[m] in odom; without x and y: where the robot is")
+    y: Finite | None = Field(None, description="[m] in odom; without x and y: where the robot is")
+
+
+class PoiChange(RequestModel):
+    label: Text = Field(description="1 to 200 characters", examples=["charging dock"])
+
+
+# what they get
+
+
+class ErrorBody(BaseModel):
+    code: str = Field(description="stable name for programs", examples=["GOAL_OCCUPIED"])
+    message: str = Field(description="one sentence: what is wrong")
+    hint: str = Field(description="one sentence: what to do")
+    holder: str | None = Field(None, description="who drives; with CONTROL_HELD only")
+
+
+class Health(BaseModel):
+    status: str = Field("ok", examples=["ok"])
+
+
+class Pose(Answer):
+    x: float = Field(description="[m]")
+    y: float = Field(description="[m]")
+    yaw: float = Field(description="[rad] in (-pi, pi]")
+
+
+class Twist(Answer):
+    vx: float = Field(description="[m/s] forward")
+    vy: float = Field(description="[m/s] left")
+    omega: float = Field(description="[rad/s] counter-clockwise")
+
+
+class Gate(Answer):
+    epoch: int = Field(description="grows whenever an earlier decision to move became void")
+    holder: str = Field(description="who drives; empty: nobody")
+    holder_rank: str = Field(description="human, mission, agent or empty")
+    latched: bool = Field(description="the emergency stop is latched")
+    latched_by: str
+    latched_since: float | None = Field(description="[s] since the Unix epoch")
+    reason: str = Field(
+        description="why the robot does not move as asked: " + ", ".join(r for r in StopReason if r)
+    )
+    applied: Twist = Field(description="the twist last sent to the robot")
+    max_vx: float = Field(description="[m/s]")
+    max_vy: float = Field(description="[m/s]")
+    max_omega: float = Field(description="[rad/s]")
+
+
+class GateLogLine(Answer):
+    stamp: float = Field(description="[s] monotonic on the robot's host")
+    wall_time: float = Field(description="[s] since the Unix epoch")
+    event: str = Field(
+        description="claim, preempt, release, stop, estop, clear, zero, limit, refuse"
+    )
+    holder: str
+    reason: str
+    message: str
+
+
+class Status(Answer):
+    driver: str
+    connected: bool
+    posture: Posture
+    battery: float = Field(description="[%] 0..100")
+    voltage: float = Field(description="[V]")
+    link: str = Field(description="ok, lost or connecting")
+    camera: str = Field(description="how pictures are made, or off and the reason")
+    realtime_factor: float | None = Field(description="simulated seconds per second; null: a robot")
+    faults: list[str]
+
+
+class Ages(Answer):
+    odometry: float | None = Field(description="[s] on the robot's host; null: never seen")
+    lidar: float | None = Field(description="[s]")
+    camera: float | None = Field(description="[s]")
+
+
+class Rates(Answer):
+    odometry: float = Field(description="[Hz] over the last seconds")
+    lidar: float = Field(description="[Hz]")
+    camera: float = Field(description="[Hz]")
+    control: float = Field(description="[Hz]")
+
+
+class Nav(Answer):
+    state: NavState
+    goal_id: int = Field(description="0: none yet")
+    requested: Pose | None = Field(description="where it was sent")
+    adjusted: Pose | None = Field(description="where it really goes; null before it was planned")
+    requested_yaw: float | None
+    client: str = Field(description="who asked")
+    mode: NavMode
+    reason: str = Field(description="code; empty while all is well")
+    message: str
+    distance_remaining: float = Field(description="[m]")
+    eta: float | None = Field(description="[s]")
+    attempts: int = Field(description="recoveries tried for this goal")
+    through_unknown: bool
+    plan_time: float = Field(description="[s] the last plan took")
+    plans: int
+    seq: int = Field(description="counts every change")
+
+
+class NavigateStatus(Nav):
+    goal: Pose | None = Field(None, description="the goal in force; null when there is none")
+    exploring: bool = False
+    path: list[tuple[float, float]] = Field(
+        default_factory=list, description="x, y [m] of the path in force"
+    )
+
+
+class Skipped(Answer):
+    x: float = Field(description="[m]")
+    y: float = Field(description="[m]")
+    size: int = Field(description="cells")
+    reason: str
+
+
+class Mission(Answer):
+    kind: MissionKind
+    state: MissionState
+    reason: str = Field(description="code of the end or pause")
+    message: str
+    client: str = Field(description="who started it")
+    goal: Pose | None
+    goals_reached: int
+    goals_failed: int
+    skipped: list[Skipped] = Field(description="frontiers that were given up")
+    known_area: float = Field(description="[m2]")
+    distance: float = Field(description="[m] driven in this mission")
+    elapsed: float = Field(description="[s]")
+    seq: int = Field(description="counts every change")
+
+
+class StateEvent(Answer):
+    robot: str
+    simulated: bool
+    pose: Pose | None = Field(description="null before the first odometry")
+    z: float | None = Field(description="[m] height of the body")
+    twist: Twist | None = Field(description="measured, in the body frame")
+    status: Status | None
+    gate: Gate | None
+    nav: Nav | None
+    mission: Mission | None
+    ages: Ages | None
+    rates: Rates | None
+    unavailable: list[str] = Field(
+        default_factory=list, description="parts that do not answer now; what they know is null"
+    )
+
+
+class State(StateEvent):
+    path: list[tuple[float, float]] = Field(description="x, y [m] of the path in force")
+
+
+class MapInfo(BaseModel):
+    origin_x: float = Field(description="[m] of the lower-left corner of the map")
+    origin_y: float = Field(description="[m] of the lower-left corner of the map")
+    resolution: float = Field(description="[m] per pixel")
+    width: int = Field(description="[px]")
+    height: int = Field(description="[px]")
+    epoch: int = Field(description="new after the mapper restarted")
+    seq: int = Field(description="counts the maps of an epoch")
+    empty: bool = Field(description="true before the first scan")
+    known_area: float = Field(description="[m2] of the cells that were seen")
+    robot: Pose | None = Field(description="where the robot was when this map was made")
+
+
+class VelocityResponse(Answer):
+    requested: Twist
+    applied: Twist = Field(description="after clamping; the collision monitor may slow it further")
+    clamped: bool
+    holder: str
+
+
+class StopResponse(BaseModel):
+    gate: Gate
+    goal_cancelled: bool = Field(description="a goal was given up")
+    mission_stopped: bool = Field(description="a mission was given up")
+
+
+class ControlResponse(BaseModel):
+    holder: str = Field(description="who drives now; empty: nobody")
+    taken_from: str = Field(
+        default="", description="who drove before; empty: nobody, or the same client"
+    )
+    epoch: int
+
+
+class SportResponse(Answer):
+    command: str
+    accepted: bool
+    code: int = Field(description="the robot's status code; 0 is success")
+    message: str
+
+
+class PoiModel(Answer):
+    id: str
+    robot: str
+    label: str
+    x: float = Field(description="[m]")
+    y: float = Field(description="[m]")
+    z: float = Field(description="[m]")
+    map_id: str | None
+    created_at: float = Field(description="[s] since the Unix epoch")
+
+
+class RobotSummary(BaseModel):
+    name: str
+    simulated: bool
+    available: bool = Field(description="its platform answers")
+    default: bool = Field(description="the robot that /api/... means")
+    posture: Posture | None
+    battery: float | None = Field(description="[%]")
+    holder: str | None
+    latched: bool | None
+
+
+def navigate_status(nav: NavStatus, *, exploring: bool) -> NavigateStatus:
+    """Return a goal's status with its path."""
+    goal = (nav.adjusted or nav.requested) if nav.state.is_active else None
+    return NavigateStatus(
+        **dict(Nav.model_validate(nav)),
+        goal=Pose.model_validate(goal) if goal else None,
+        exploring=exploring,
+        path=path_points(nav),
+    )
+
+
+def path_points(nav: NavStatus | None) -> list[tuple[float, float]]:
+    """Return the path in force, rounded to a millimetre."""
+    if nav is None or nav.path is None:
+        return []
+    return [(round(float(x), 3), round(float(y), 3)) for x, y in nav.path[:, :2]]
+
+
+def state_event(
+    robot: str,
+    simulated: bool,
+    status: RobotStatus | None,
+    nav: NavStatus | None,
+    mission: MissionStatus | None,
+    unavailable: Sequence[str],
+) -> StateEvent:
+    """Put together what is known of a robot; what is not known is null."""
+    odometry = status.odometry if status else None
+    return StateEvent(
+        robot=robot,
+        simulated=status.simulated if status else simulated,
+        pose=Pose.model_validate(odometry.pose) if odometry else None,
+        z=odometry.position[2] if odometry else None,
+        twist=Twist.model_validate(odometry.twist) if odometry else None,
+        status=_status(status) if status else None,
+        gate=Gate.model_validate(status.gate) if status else None,
+        nav=Nav.model_validate(nav) if nav else None,
+        mission=Mission.model_validate(mission) if mission else None,
+        ages=_ages(status) if status else None,
+        rates=_rates(status) if status else None,
+        unavailable=list(unavailable),
+    )
+
+
+def _status(status: RobotStatus) -> Status:
+    driver = status.driver_state
+    return Status(
+        driver=status.driver,
+        connected=driver.connected,
+        posture=driver.posture,
+        battery=driver.battery,
+        voltage=driver.voltage,
+        link=driver.link,
+        camera=driver.camera,
+        realtime_factor=driver.realtime_factor,
+        faults=[*driver.faults, *status.faults],
+    )
+
+
+def _ages(status: RobotStatus) -> Ages:
+    return Ages(odometry=status.odometry_age, lidar=status.lidar_age, camera=status.camera_age)
+
+
+def _rates(status: RobotStatus) -> Rates:
+    return Rates(
+        odometry=status.odometry_rate,
+        lidar=status.lidar_rate,
+        camera=status.camera_rate,
+        control=status.control_rate,
+    )
+
+
+def error_body(code: str, message: str, hint: str, holder: str | None = None) -> dict[str, Any]:
+    """Return the body of every error; `holder` only where there is one."""
+    body = ErrorBody(code=code, message=message, hint=hint, holder=holder)
+    return body.model_dump(exclude_none=True)

@@ -1,0 +1,168 @@
+"""Every refusal has the same body, whatever was wrong, and a bad body never reaches an actor."""
+
+import pytest
+import ray.exceptions as rx
+from fastapi.testclient import TestClient
+
+from rhino_actors import errors as e
+from serve_app.api.bodies import MAX_BODY_BYTES
+from serve_app.api.errors import status_of
+from tests.api.world import World
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/api/nothing", 404, "NOT_FOUND"),
+        ("GET", "/../../etc/passwd", 404, "NOT_FOUND"),
+        ("GET", "/lite/../app.py", 404, "NOT_FOUND"),
+        ("PUT", "/api/state", 405, "METHOD_NOT_ALLOWED"),
+        ("GET", "/api/stop", 405, "METHOD_NOT_ALLOWED"),
+    ],
+)
+def test_unknown_addresses_and_methods(
+    client: TestClient, method: str, path: str, status: int, code: str
+) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == status
+    assert answer.json()["code"] == code and answer.json()["hint"]
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", FORM["content-type"]])
+def test_json_is_taken_whatever_it_is_called(client: TestClient, content_type: str | None) -> None:
+    headers = {"content-type": content_type} if content_type else {}
+    answer = client.post("/api/navigate", content=b'{"x": 2, "y": 1}', headers=headers)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"3",
+        b"x=2&y=1",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"x": 1' + b"0" * 5000 + b', "y": 1}',
+        b'{"x": 1' + b"0" * 400 + b', "y": 1}',
+    ],
+)
+def test_a_body_that_is_no_request_is_refused(
+    client: TestClient, world: World, body: bytes
+) -> None:
+    answer = client.post("/api/navigate", content=body, headers=FORM)
+    assert answer.status_code in (400, 422)
+    assert answer.json()["code"] == "INVALID_REQUEST"
+    assert world.planner.requests == []
+
+
+def test_a_body_of_a_megabyte_is_too_large(client: TestClient) -> None:
+    body = b'{"label": "' + b"x" * MAX_BODY_BYTES + b'"}'
+
+    def in_pieces():  # type: ignore[no-untyped-def]
+        for start in range(0, len(body), 65536):
+            yield body[start : start + 65536]
+
+    for content in (body, in_pieces()):
+        answer = client.post("/api/pois", content=content)
+        assert answer.status_code == 413
+        assert answer.json()["code"] == "TOO_LARGE"
+
+
+def test_an_unforeseen_error_is_logged_and_tells_nothing(
+    client: TestClient, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.planner.error = ZeroDivisionError("secret detail")
+    answer = client.post("/api/navigate", json={"x": 1, "y": 1})
+    assert answer.status_code == 500
+    assert answer.json()["code"] == "INTERNAL"
+    assert "secret" not in answer.text
+    assert "secret detail" in caplog.text
+
+
+def test_a_restarting_part_is_503_and_says_when_to_ask_again(
+    client: TestClient, world: World
+) -> None:
+    world.lost["planner"] = rx.ActorUnavailableError("restarting", b"\0" * 16)
+    answer = client.post("/api/navigate", json={"x": 1, "y": 1})
+    assert answer.status_code == 503
+    assert answer.json()["code"] == "ACTOR_UNAVAILABLE"
+    assert int(answer.headers["Retry-After"]) >= 1
+
+
+def test_a_silent_part_is_504(client: TestClient, world: World) -> None:
+    world.lost["planner"] = rx.GetTimeoutError("too late")
+    answer = client.get("/api/navigate/status")
+    assert answer.status_code == 504
+    assert answer.json()["code"] == "TIMEOUT"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (e.GoalOccupied(), 422),
+        (e.GoalOutsideMap(), 422),
+        (e.StartOccupied(), 409),
+        (e.NoPath(), 409),
+        (e.NoMap(), 503),
+        (e.PlanTimedOut(), 504),
+        (e.EStopLatched(), 409),
+        (e.RobotFallen(), 409),
+        (e.SupersededRequest(), 409),
+        (e.NotConnected(), 503),
+        (e.InvalidRequest(), 422),
+    ],
+)
+def test_refusals_have_a_fitting_status(
+    client: TestClient, world: World, error: e.RhinoError, status: int
+) -> None:
+    world.planner.error = error
+    answer = client.post("/api/navigate", json={"x": 1, "y": 1})
+    assert answer.status_code == status
+    assert answer.json() == {"code": error.code, "message": error.message, "hint": error.hint}
+
+
+def test_every_error_has_a_status() -> None:
+    kinds, todo = set(), [e.RhinoError]
+    while todo:
+        kind = todo.pop()
+        kinds.add(kind)
+        todo += kind.__subclasses__()
+    assert len(kinds) > 30
+    for kind in kinds:
+        assert 400 <= status_of(kind()) < 600
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "a\tb", "explorer", "Planner"])
+def test_an_unusable_client_name_is_refused(client: TestClient, world: World, name: str) -> None:
+    answer = client.post("/api/stop", headers={"X-Rhino-Client": name})
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "INVALID_REQUEST"
+    assert world.platform.calls == []
+
+
+def test_a_client_is_called_by_its_name_else_its_address(client: TestClient, world: World) -> None:
+    client.post("/api/stop", headers={"X-Rhino-Client": "phone 🐶".encode()})
+    client.post("/api/stop")
+    assert world.platform.calls == ["stop phone 🐶", "stop testclient"]
+
+
+def test_the_description_is_complete(client: TestClient) -> None:
+    spec = client.get("/openapi.json").json()
+    ids = []
+    for path, methods in spec["paths"].items():
+        for method, operation in methods.items():
+            ids.append(operation["operationId"])
+            assert operation["description"], (method, path)
+            if path != "/api/health":
+                schema = operation["responses"]["422"]["content"]["application/json"]["schema"]
+                assert schema["$ref"].endswith("/ErrorBody"), (method, path)
+    assert len(ids) == len(set(ids))
+    velocity = spec["components"]["schemas"]["VelocityRequest"]
+    assert velocity["required"] == ["vx", "vy", "omega"]
+    assert velocity["additionalProperties"] is False

@@ -1,0 +1,145 @@
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+import ray.exceptions as rx
+
+from rhino_actors.messages.navigation import GoalRequest
+from serve_app.api import events as route
+from serve_app.app import create_api
+from serve_app.events import Event, Mailbox
+from tests.api.streams import Stream, sse_events
+from tests.api.world import World, snapshot
+
+ALL = {"state", "gate", "nav", "mission", "map_update", "poi_update"}
+
+
+def has(*names: str) -> Callable[[bytes], bool]:
+    return lambda body: set(names) <= {name for name, _ in sse_events(body)}
+
+
+async def test_a_new_listener_gets_the_whole_state_first() -> None:
+    world = World()
+    app = create_api(world.handles())
+    stream = await Stream.read(app, "/api/events", has(*ALL))
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.headers["cache-control"] == "no-cache"
+    newest = {name: json.loads(data) for name, data in sse_events(stream.body)}
+    assert newest["state"]["pose"]["x"] == 1.0 and "path" not in newest["state"]
+    assert newest["nav"]["state"] == "idle" and newest["mission"]["state"] == "idle"
+    assert newest["map_update"] == {"epoch": 7, "seq": 1, "empty": False}
+    assert newest["poi_update"] == {"version": 0}
+    assert b"\nretry: " in b"\n" + stream.body and b"\nid: " in stream.body
+
+
+async def test_changes_are_told_as_they_happen() -> None:
+    world = World()
+    app = create_api(world.handles())
+
+    async def change() -> None:
+        await asyncio.sleep(0.1)
+        await world.planner.navigate(GoalRequest(3.0, 4.0, client="ann"))
+        await world.explorer.start("ann")
+        await world.pois.add("go2", "kitchen", 1, 1)
+        await world.platform.estop("ann")
+        world.mapper.current = snapshot(2)
+
+    def enough(body: bytes) -> bool:
+        return all(
+            word in body
+            for word in (b'"following"', b'"running"', b'{"version": 1}', b'"seq": 2', b'"ann"')
+        )
+
+    changing = asyncio.create_task(change())
+    stream = await Stream.read(app, "/api/events", enough)
+    await changing
+    told = sse_events(stream.body)
+    last = {name: json.loads(data) for name, data in told}
+    assert last["nav"]["path"] == [[1.0, 2.0], [3.0, 4.0]] and last["nav"]["client"] == "ann"
+    assert last["gate"]["latched_by"] == "ann"
+    for name in ("nav", "mission", "gate", "map_update", "poi_update"):
+        assert sum(1 for event, _ in told if event == name) == 2, f"{name} only when it changes"
+
+
+async def test_a_part_that_is_lost_is_named_and_told_again_when_it_is_back() -> None:
+    world = World()
+    app = create_api(world.handles())
+
+    async def lose() -> None:
+        await asyncio.sleep(0.1)
+        world.lost["planner"] = rx.ActorDiedError()
+        await asyncio.sleep(0.2)
+        world.lost.clear()
+
+    def enough(body: bytes) -> bool:
+        return sum(1 for name, _ in sse_events(body) if name == "nav") >= 2
+
+    losing = asyncio.create_task(lose())
+    stream = await Stream.read(app, "/api/events", enough)
+    await losing
+    states = [json.loads(data) for name, data in sse_events(stream.body) if name == "state"]
+    assert {"unavailable": ["planner"], "nav": None}.items() <= {
+        key: value
+        for state in states
+        if state["unavailable"]
+        for key, value in state.items()
+        if key in ("unavailable", "nav")
+    }.items()
+
+
+async def test_a_lost_platform_does_not_silence_the_stream() -> None:
+    world = World()
+    world.lost["platform"] = rx.ActorDiedError()
+    stream = await Stream.read(create_api(world.handles()), "/api/events", has("state", "nav"))
+    (state, *_) = [json.loads(data) for name, data in sse_events(stream.body) if name == "state"]
+    assert state["pose"] is None and "platform" in state["unavailable"]
+
+
+async def test_many_listeners_cost_the_actors_no_more_than_one() -> None:
+    world = World()
+    calls = 0
+    status = world.platform.status
+
+    async def counted():  # type: ignore[no-untyped-def]
+        nonlocal calls
+        calls += 1
+        return await status()
+
+    world.platform.status = counted  # type: ignore[method-assign]
+    app = create_api(world.handles())
+    streams = await asyncio.gather(*(Stream.read(app, "/api/events", has(*ALL)) for _ in range(30)))
+    most = max(sum(1 for name, _ in sse_events(s.body) if name == "state") for s in streams)
+    assert calls <= 4 * (most + 2)
+
+
+async def test_listeners_that_vanish_leave_nothing_behind() -> None:
+    world = World()
+    app = create_api(world.handles())
+    tasks = len(asyncio.all_tasks())
+    await asyncio.gather(*(Stream.read(app, "/api/events", has("state")) for _ in range(30)))
+    await asyncio.sleep(0.01)
+    assert app.state.services.streams.open == 0
+    assert app.state.services.hubs["go2"].listeners == 0
+    assert len(asyncio.all_tasks()) <= tasks
+
+
+async def test_a_stream_ends_after_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route, "STREAM_LIFE_S", 0.1)
+    app = create_api(World().handles())
+    stream = await Stream.read(app, "/api/events", lambda body: False)
+    assert stream.status == 200 and app.state.services.streams.open == 0
+
+
+async def test_a_slow_listener_keeps_the_newest_of_each_kind_only() -> None:
+    mailbox = Mailbox()
+    for number in range(10_000):
+        mailbox.put(Event("state", number, "{}"))
+        if number in (3, 5):
+            mailbox.put(Event("nav", number, "{}"))
+    assert [(event.name, event.id) for event in await mailbox.take()] == [
+        ("nav", 5),
+        ("state", 9999),
+    ]
+    mailbox.put(Event("gate", 1, "{}"))
+    assert [event.name for event in await mailbox.take()] == ["gate"]

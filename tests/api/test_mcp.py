@@ -1,0 +1,306 @@
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import cv2
+import httpx2
+import numpy as np
+import pytest
+import ray.exceptions as rx
+from mcp import Client
+from mcp_types import CallToolResult, ImageContent, TextContent
+
+from rhino_actors.errors import GoalOccupied
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.navigation import Rank
+from serve_app.app import create_mcp, create_mcp_app
+from tests.api.world import World, jpeg, snapshot
+
+TOOLS = {
+    "send_velocity",
+    "relative_move",
+    "standup",
+    "liedown",
+    "execute_sport",
+    "observe",
+    "get_robot_status",
+    "navigate_to",
+    "get_nav_status",
+    "cancel_navigation",
+    "explore",
+    "stop_explore",
+    "tag_poi",
+    "list_pois",
+    "go_to_poi",
+    "stop",
+    "get_map",
+}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def agent(world: World) -> AsyncIterator[Client]:
+    """A connected client, held open by one task: its cancel scopes do not like to change tasks."""
+    connected: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    done = asyncio.Event()
+
+    async def hold() -> None:
+        async with Client(create_mcp(world.handles())) as client:
+            connected.set_result(client)
+            await done.wait()
+
+    holding = asyncio.create_task(hold())
+    yield await connected
+    done.set()
+    await holding
+
+
+async def call(agent: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await agent.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+async def refusal(agent: Client, name: str, **arguments: Any) -> str:
+    result = await agent.call_tool(name, arguments)
+    assert result.is_error
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def image_of(result: CallToolResult) -> tuple[bytes, str]:
+    (image,) = [part for part in result.content if isinstance(part, ImageContent)]
+    return base64.b64decode(image.data), image.mime_type
+
+
+async def test_every_tool_is_there_with_its_nature(agent: Client) -> None:
+    tools = {tool.name: tool for tool in (await agent.list_tools()).tools}
+    assert set(tools) == TOOLS
+    for tool in tools.values():
+        assert tool.description and tool.annotations and tool.output_schema, tool.name
+    read_only = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
+    assert read_only == {"observe", "get_robot_status", "get_nav_status", "list_pois", "get_map"}
+    destructive = {name for name, tool in tools.items() if tool.annotations.destructive_hint}
+    assert {"navigate_to", "send_velocity", "explore", "execute_sport"} <= destructive
+    assert not destructive & {"stop", "cancel_navigation", "stop_explore", "tag_poi"}
+
+
+async def test_status_is_structured(agent: Client) -> None:
+    status = await call(agent, "get_robot_status")
+    assert status["pose"]["x"] == 1.0 and status["status"]["posture"] == "standing"
+    assert status["gate"]["holder"] == "" and "path" not in status
+
+
+async def test_a_goal_is_an_agents(agent: Client, world: World) -> None:
+    report = await call(agent, "navigate_to", x=3, y=4)
+    assert report["goal_id"] == 1 and report["ended"] is False
+    (request,) = world.planner.requests
+    assert request.rank is Rank.AGENT and request.client.startswith("assistant")
+    assert (await call(agent, "get_nav_status"))["state"] == "following"
+    assert (await call(agent, "cancel_navigation"))["ended"] is True
+    assert (await refusal(agent, "cancel_navigation")).startswith("NO_GOAL: ")
+
+
+async def test_a_goal_can_be_waited_for_with_progress(agent: Client, world: World) -> None:
+    world.planner.arrives = True
+    report = await call(agent, "navigate_to", x=3, y=4, wait_s=5)
+    assert report["state"] == "arrived" and report["ended"] is True
+
+
+async def test_waiting_ends_at_its_limit_and_the_goal_goes_on(agent: Client, world: World) -> None:
+    heard: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append(done)
+
+    result = await agent.call_tool(
+        "navigate_to", {"x": 3, "y": 4, "wait_s": 0.25}, progress_callback=progress
+    )
+    assert result.structured_content is not None
+    assert result.structured_content["ended"] is False
+    assert world.planner.nav.state.is_active and heard == [0.0]
+
+
+async def test_a_relative_move_starts_from_where_the_robot_looks(
+    agent: Client, world: World
+) -> None:
+    world.platform.pose = Pose2D(1.0, 2.0, np.pi / 2)
+    await call(agent, "relative_move", forward=1.0, left=0.5, degrees=90, wait_s=0)
+    (request,) = world.planner.requests
+    assert (request.x, request.y) == (pytest.approx(0.5), pytest.approx(3.0))
+    assert abs(request.yaw or 0.0) == pytest.approx(np.pi)
+
+
+async def test_refusals_carry_the_code_and_the_hint(agent: Client, world: World) -> None:
+    world.planner.error = GoalOccupied()
+    text = await refusal(agent, "navigate_to", x=1, y=1)
+    assert text.startswith("GOAL_OCCUPIED: ") and "clear floor" in text
+    world.platform.holder, world.platform.rank = "ann", Rank.HUMAN
+    assert (await refusal(agent, "send_velocity", vx=0.1)).startswith("CONTROL_HELD: ")
+    assert (await refusal(agent, "execute_sport", command="Fly")).startswith("UNKNOWN_COMMAND: ")
+    assert (await refusal(agent, "observe")).startswith("NOT_AVAILABLE: ")
+    assert (await refusal(agent, "go_to_poi", poi="moon")).startswith("POI_NOT_FOUND: ")
+    world.lost["planner"] = rx.ActorDiedError()
+    assert (await refusal(agent, "get_nav_status")).startswith("ACTOR_UNAVAILABLE: ")
+
+
+async def test_an_unforeseen_error_tells_no_details(agent: Client, world: World) -> None:
+    world.planner.error = ZeroDivisionError("secret")
+    assert "secret" not in await refusal(agent, "navigate_to", x=1, y=1)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("send_velocity", {"vx": float("nan")}),
+        ("send_velocity", {"vx": "fast"}),
+        ("send_velocity", {"vx": 0.1, "duration": 60}),
+        ("send_velocity", {"vx": 0.1, "duration": 0}),
+        ("navigate_to", {"x": 1}),
+        ("navigate_to", {"x": float("inf"), "y": 0}),
+        ("relative_move", {"degrees": float("nan")}),
+        ("navigate_to", {"x": 1, "y": 1, "wait_s": 1e6}),
+    ],
+)
+async def test_bad_arguments_move_nothing(
+    agent: Client, world: World, tool: str, arguments: dict[str, Any]
+) -> None:
+    result = await agent.call_tool(tool, arguments)
+    assert result.is_error
+    assert world.platform.twists == [] and world.planner.requests == []
+
+
+async def test_a_velocity_is_kept_up_then_stopped_and_let_go(agent: Client, world: World) -> None:
+    answer = await call(agent, "send_velocity", vx=5.0, duration=0.35)
+    assert answer["applied"]["vx"] == 1.0 and answer["clamped"] is True
+    sent = [twist.vx for twist, _, _ in world.platform.twists]
+    assert sent[:-1] == [1.0] * (len(sent) - 1) and len(sent) >= 4 and sent[-1] == 0.0
+    assert {rank for _, _, rank in world.platform.twists} == {Rank.AGENT}
+    assert world.platform.holder == ""
+
+
+async def test_a_person_who_takes_over_ends_the_agents_drive(agent: Client, world: World) -> None:
+    driving = asyncio.create_task(refusal(agent, "send_velocity", vx=0.2, duration=3))
+    await asyncio.sleep(0.15)
+    await world.platform.claim("ann", Rank.HUMAN)
+    assert (await driving).startswith("CONTROL_HELD: ")
+    assert world.platform.holder == "ann"
+
+
+async def test_a_drive_that_the_client_cancels_is_stopped(agent: Client, world: World) -> None:
+    driving = asyncio.create_task(agent.call_tool("send_velocity", {"vx": 0.2, "duration": 5}))
+    await asyncio.sleep(0.15)
+    driving.cancel()
+    async with asyncio.timeout(2):
+        while not world.platform.twists[-1][0].is_zero or world.platform.holder:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_wait_that_the_client_cancels_cancels_the_goal(agent: Client, world: World) -> None:
+    moving = asyncio.create_task(agent.call_tool("relative_move", {"forward": 1.0}))
+    await asyncio.sleep(0.1)
+    moving.cancel()
+    async with asyncio.timeout(2):
+        while world.planner.nav.state.is_active:
+            await asyncio.sleep(0.01)
+
+
+async def test_postures_and_tricks(agent: Client, world: World) -> None:
+    await call(agent, "standup")
+    await call(agent, "liedown")
+    await call(agent, "execute_sport", command="Hello")
+    names = [entry.split()[0] for entry in world.platform.calls]
+    assert names == ["StandUp", "StandDown", "Hello"]
+    assert all(entry.endswith("AGENT") for entry in world.platform.calls)
+    assert (await refusal(agent, "execute_sport", command="Sit")).startswith("COMMAND_REJECTED")
+
+
+async def test_stop_and_exploring(agent: Client, world: World) -> None:
+    assert (await call(agent, "explore"))["state"] == "running"
+    assert world.explorer.started_by[0][1] is Rank.AGENT
+    assert (await refusal(agent, "explore")).startswith("MISSION_RUNNING: ")
+    assert (await call(agent, "stop"))["mission_stopped"] is True
+    assert (await refusal(agent, "stop_explore")).startswith("NO_MISSION: ")
+
+
+async def test_places_are_named_listed_and_gone_to(agent: Client, world: World) -> None:
+    here = await call(agent, "tag_poi", label="Kitchen")
+    assert (here["x"], here["y"]) == (1.0, 2.0)
+    await call(agent, "tag_poi", label="door", x=3, y=4)
+    listed = (await call(agent, "list_pois"))["result"]
+    assert [poi["label"] for poi in listed] == ["Kitchen", "door"]
+    await call(agent, "go_to_poi", poi=" kitchen ")
+    await call(agent, "go_to_poi", poi=listed[1]["id"])
+    assert [(goal.x, goal.y) for goal in world.planner.requests] == [(1.0, 2.0), (3.0, 4.0)]
+    await call(agent, "tag_poi", label="DOOR", x=0, y=0)
+    text = await refusal(agent, "go_to_poi", poi="door")
+    assert text.startswith("INVALID_REQUEST: ") and listed[1]["id"] in text
+    assert (await refusal(agent, "tag_poi", label=" ")).startswith("INVALID_LABEL: ")
+    assert (await refusal(agent, "tag_poi", label="a", x=1)).startswith("INVALID_REQUEST: ")
+
+
+async def test_observe_gives_a_picture_that_fits_and_its_age(agent: Client, world: World) -> None:
+    world.platform.add_frame(jpeg(1600, 1200, noise=True))
+    result = await agent.call_tool("observe", {})
+    data, mime = image_of(result)
+    assert mime == "image/jpeg" and len(data) <= 200_000 and data[:2] == b"\xff\xd8"
+    seen = result.structured_content
+    assert seen is not None and seen["age"] == 0.25 and max(seen["width"], seen["height"]) <= 1024
+    (text,) = [part for part in result.content if isinstance(part, TextContent)]
+    assert json.loads(text.text) == seen
+
+
+async def test_the_map_says_how_pixels_become_metres(agent: Client, world: World) -> None:
+    world.platform.pose = Pose2D(0.0, -0.3, 0.0)
+    result = await agent.call_tool("get_map", {})
+    data, mime = image_of(result)
+    place = result.structured_content
+    assert mime == "image/png" and place is not None
+    image = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+    scale = place["pixels_per_metre"]
+    # The obstacle of cell (2, 4) has its centre at (-0.55, -0.25).
+    row, col = round((place["top_y"] + 0.25) * scale), round((-0.55 - place["left_x"]) * scale)
+    assert image[row, col].tolist() == [0, 0, 0]
+    assert place["empty"] is False and place["robot"]["y"] == -0.3
+    world.mapper.current = snapshot(0)
+    assert (await call(agent, "get_map"))["empty"] is True
+
+
+async def test_it_is_served_without_sessions_at_the_bare_mount_point(world: World) -> None:
+    app = create_mcp_app(world.handles())
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {"accept": "application/json, text/event-stream"}
+    transport = httpx2.ASGITransport(app, root_path="/mcp")
+    async with lifespan(app), httpx2.AsyncClient(transport=transport) as client:
+        answer = await client.post("http://localhost/mcp", json=request, headers=headers)
+    assert answer.status_code == 200
+    assert "navigate_to" in answer.text and "mcp-session-id" not in answer.headers
+
+
+class lifespan:
+    """Run an ASGI app's start and end around a block, as a server does."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._from_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(
+            self._app({"type": "lifespan"}, self._to_app.get, self._from_app.put)
+        )
+        await self._to_app.put({"type": "lifespan.startup"})
+        assert (await self._from_app.get())["type"] == "lifespan.startup.complete"
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._to_app.put({"type": "lifespan.shutdown"})
+        assert (await self._from_app.get())["type"] == "lifespan.shutdown.complete"
+        await self._task

@@ -1,0 +1,99 @@
+import ray.exceptions as rx
+from fastapi.testclient import TestClient
+
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.navigation import Rank
+from tests.api.world import World
+
+
+def test_health_says_ok(client: TestClient) -> None:
+    assert client.get("/api/health").json() == {"status": "ok"}
+
+
+def test_state_has_pose_status_gate_goal_mission_and_ages(client: TestClient, world: World) -> None:
+    world.platform.holder, world.platform.rank = "ann", Rank.HUMAN
+    state = client.get("/api/state").json()
+    assert state["pose"]["x"] == 1.0 and state["pose"]["y"] == 2.0
+    assert abs(state["pose"]["yaw"] - 1.5707963) < 1e-6
+    assert state["status"]["posture"] == "standing" and state["status"]["battery"] == 87.0
+    assert state["gate"]["holder"] == "ann" and state["gate"]["holder_rank"] == "human"
+    assert state["nav"]["state"] == "idle" and state["mission"]["state"] == "idle"
+    assert state["ages"]["lidar"] == 0.1 and state["ages"]["camera"] is None
+    assert state["rates"]["odometry"] == 50.0
+    assert state["simulated"] is True
+    assert state["path"] == [] and state["unavailable"] == []
+
+
+def test_state_before_the_first_odometry_has_no_pose(client: TestClient, world: World) -> None:
+    world.platform.pose = None
+    state = client.get("/api/state")
+    assert state.status_code == 200
+    assert state.json()["pose"] is None and state.json()["ages"]["odometry"] is None
+
+
+def test_state_shows_the_path_in_force(client: TestClient) -> None:
+    client.post("/api/navigate", json={"x": 3, "y": 4.00049})
+    assert client.get("/api/state").json()["path"] == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_state_names_the_parts_that_do_not_answer(client: TestClient, world: World) -> None:
+    world.lost["planner"] = rx.ActorDiedError()
+    state = client.get("/api/state")
+    assert state.status_code == 200
+    assert state.json()["unavailable"] == ["planner"]
+    assert state.json()["nav"] is None and state.json()["pose"] is not None
+    world.lost["platform"] = rx.ActorUnavailableError("restarting", b"\0" * 16)
+    assert client.get("/api/state").json()["unavailable"] == ["platform", "planner"]
+    assert client.get("/api/state").json()["simulated"] is True
+
+
+def test_the_gate_log_tells_why_it_stopped(client: TestClient) -> None:
+    (line,) = client.get("/api/gate/log").json()
+    assert line["event"] == "stop" and line["reason"] == "STOPPED"
+
+
+def test_robots_lists_the_fleet(client: TestClient, world: World) -> None:
+    first, second = client.get("/api/robots").json()
+    assert first["name"] == "go2" and first["default"] and first["available"]
+    assert second["name"] == "second" and not second["default"]
+    world.lost["platform"] = rx.ActorDiedError()
+    first, _ = client.get("/api/robots").json()
+    assert not first["available"] and first["posture"] is None
+
+
+def test_every_route_exists_per_robot_too(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    plain = {
+        path.removeprefix("/api"): set(methods)
+        for path, methods in paths.items()
+        if not path.startswith(("/api/robots", "/api/health"))
+    }
+    named = {
+        path.removeprefix("/api/robots/{robot}"): set(methods)
+        for path, methods in paths.items()
+        if path.startswith("/api/robots/{robot}")
+    }
+    assert plain == named and len(plain) > 20
+
+
+def test_a_named_robot_is_the_one_that_is_asked(client: TestClient) -> None:
+    assert client.get("/api/robots/second/state").json()["robot"] == "second"
+
+
+def test_an_unknown_robot_is_not_found(client: TestClient, world: World) -> None:
+    for method, path in (
+        ("GET", "state"),
+        ("GET", "events"),
+        ("GET", "camera/stream"),
+        ("POST", "stop"),
+        ("POST", "estop"),
+    ):
+        answer = client.request(method, f"/api/robots/cat/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["code"] == "ROBOT_NOT_FOUND"
+    assert world.platform.calls == []
+
+
+def test_state_carries_where_the_robot_stands_now(client: TestClient, world: World) -> None:
+    world.platform.pose = Pose2D(-3.0, 4.0, 0.0)
+    assert client.get("/api/state").json()["pose"] == {"x": -3.0, "y": 4.0, "yaw": 0.0}

@@ -1,0 +1,431 @@
+"""A robot made of plain classes, behind which the server is tested; each part can be made to fail."""
+
+import asyncio
+import itertools
+import math
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import cv2
+import numpy as np
+
+from rhino_actors.config import ServerConfig
+from rhino_actors.errors import (
+    ControlHeld,
+    EStopLatched,
+    InvalidLabel,
+    InvalidRequest,
+    MissionRunning,
+    NoGoal,
+    NoMission,
+    PoiNotFound,
+    UnknownCommand,
+)
+from rhino_actors.geometry import quaternion_from_yaw
+from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.navigation import (
+    GoalRequest,
+    MissionState,
+    MissionStatus,
+    NavMode,
+    NavState,
+    NavStatus,
+    Rank,
+)
+from rhino_actors.messages.platform import (
+    DriverState,
+    GateDecision,
+    GateStatus,
+    Posture,
+    RobotStatus,
+    SportResult,
+    VelocityAnswer,
+)
+from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.sensors import CameraFrame
+from serve_app.handles import Actor, Handles, Robot
+from tests.fakes import FakeHandle
+
+
+def jpeg(width: int = 64, height: int = 48, noise: bool = False) -> bytes:
+    rng = np.random.default_rng(1)
+    image = np.full((height, width, 3), 90, dtype=np.uint8)
+    if noise:
+        image = rng.integers(0, 255, (height, width, 3), dtype=np.uint8)
+    return bytes(cv2.imencode(".jpg", image)[1])
+
+
+def snapshot(seq: int = 1, epoch: int = 7) -> MapSnapshot:
+    """A map of 20 by 30 cells with one obstacle at row 2 (low y), col 4, and its upper half unknown."""
+    if seq == 0:
+        return MapSnapshot(
+            epoch=epoch,
+            seq=0,
+            stamp=0.0,
+            geometry=GridGeometry(0.05, (0.0, 0.0), (1, 1)),
+            occupancy=np.full((1, 1), -1, dtype=np.int8),
+            costmap=np.full((1, 1), 255, dtype=np.uint8),
+            known_area=0.0,
+        )
+    occupancy = np.zeros((20, 30), dtype=np.int8)
+    occupancy[10:] = -1
+    occupancy[2, 4] = 100
+    costmap = np.zeros((20, 30), dtype=np.uint8)
+    costmap[10:] = 255
+    costmap[2, 4] = 254
+    costmap[2, 5] = 253
+    return MapSnapshot(
+        epoch=epoch,
+        seq=seq,
+        stamp=1.0,
+        geometry=GridGeometry(0.1, (-1.0, -0.5), (20, 30)),
+        occupancy=occupancy,
+        costmap=costmap,
+        known_area=3.0,
+        robot=Pose2D(0.0, 0.0, 0.0),
+    )
+
+
+class FakePlatform:
+    def __init__(self) -> None:
+        self.pose: Pose2D | None = Pose2D(1.0, 2.0, math.pi / 2)
+        self.holder = ""
+        self.rank: Rank | None = None
+        self.latched_by = ""
+        self.epoch = 1
+        self.twists: list[tuple[Twist2D, str, Rank]] = []
+        self.calls: list[str] = []
+        self.frames: list[CameraFrame] = []
+        self.now = 100.0
+
+    async def status(self) -> RobotStatus:
+        pose = self.pose
+        odometry = (
+            Odometry(5, self.now, (pose.x, pose.y, 0.3), quaternion_from_yaw(pose.yaw), Twist2D())
+            if pose
+            else None
+        )
+        return RobotStatus(
+            robot="go2",
+            driver="fake",
+            simulated=True,
+            stamp=self.now,
+            odometry=odometry,
+            odometry_age=0.02 if pose else None,
+            lidar_age=0.1,
+            camera_age=0.05 if self.frames else None,
+            odometry_rate=50.0,
+            lidar_rate=7.7,
+            camera_rate=5.0,
+            control_rate=20.0,
+            driver_state=DriverState(True, Posture.STANDING, 87.0, 29.5, "off: no GPU"),
+            gate=self.gate(),
+        )
+
+    def gate(self) -> GateStatus:
+        return GateStatus(
+            epoch=self.epoch,
+            holder=self.holder,
+            holder_rank=self.rank.name.lower() if self.rank is not None else "",
+            latched=bool(self.latched_by),
+            latched_by=self.latched_by,
+            latched_since=5.0 if self.latched_by else None,
+            reason="ESTOP_LATCHED" if self.latched_by else "",
+            applied=self.twists[-1][0] if self.twists else Twist2D(),
+            max_vx=1.0,
+            max_vy=0.5,
+            max_omega=1.2,
+        )
+
+    async def camera(self, newer_than: int = 0, wait: float = 0.0) -> CameraFrame | None:
+        end = asyncio.get_running_loop().time() + min(wait, 0.05)
+        while True:
+            if self.frames and self.frames[-1].seq > newer_than:
+                return self.frames[-1]
+            if asyncio.get_running_loop().time() >= end:
+                return None
+            await asyncio.sleep(0.005)
+
+    async def gate_log(self) -> tuple[GateDecision, ...]:
+        return (GateDecision(1.0, 2.0, "stop", "ann", "STOPPED", "ann stopped the robot."),)
+
+    def _check(self, client: str, rank: Rank, take: bool = False) -> None:
+        if self.latched_by:
+            raise EStopLatched()
+        if self.rank is not None and self.holder not in ("", client) and not take:
+            if rank <= self.rank:
+                raise ControlHeld("", "", self.holder)
+        self.holder, self.rank = client, rank
+
+    async def claim(self, client: str, rank: Rank, *, take: bool = False) -> int:
+        self._check(client, rank, take)
+        self.epoch += 1
+        return self.epoch
+
+    async def release(self, client: str) -> None:
+        self.calls.append(f"release {client}")
+        if self.holder == client:
+            self.holder, self.rank = "", None
+
+    async def velocity(
+        self, twist: Twist2D, client: str, rank: Rank = Rank.HUMAN
+    ) -> VelocityAnswer:
+        if not twist.is_finite:
+            raise InvalidRequest()
+        self._check(client, rank)
+        applied = Twist2D(
+            max(-1.0, min(1.0, twist.vx)),
+            max(-0.5, min(0.5, twist.vy)),
+            max(-1.2, min(1.2, twist.omega)),
+        )
+        self.twists.append((applied, client, rank))
+        return VelocityAnswer(twist, applied, applied != twist, client)
+
+    async def stop(self, client: str) -> GateStatus:
+        self.calls.append(f"stop {client}")
+        self.twists.append((Twist2D(), client, Rank.HUMAN))
+        self.holder, self.rank = "", None
+        self.epoch += 1
+        return self.gate()
+
+    async def estop(self, client: str) -> GateStatus:
+        self.calls.append(f"estop {client}")
+        self.latched_by = client
+        return self.gate()
+
+    async def clear_estop(self, client: str) -> GateStatus:
+        self.latched_by = ""
+        return self.gate()
+
+    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult:
+        if command not in ("StandUp", "StandDown", "Hello", "Sit"):
+            raise UnknownCommand(f"There is no command {command!r}.", "Known: StandUp, Hello.")
+        self.calls.append(f"{command} {client} {rank.name}")
+        return SportResult(command, command != "Sit", 0 if command != "Sit" else 7)
+
+    def add_frame(self, data: bytes | None = None) -> None:
+        seq = self.frames[-1].seq + 1 if self.frames else 1
+        self.frames.append(CameraFrame(seq, self.now - 0.25, data or jpeg(), 64, 48))
+
+
+class FakeMapper:
+    def __init__(self, epoch: int = 7) -> None:
+        self.current = snapshot(epoch=epoch)
+
+    async def snapshot(
+        self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0
+    ) -> tuple[tuple[int, int], list[Any] | None]:
+        version = (self.current.epoch, self.current.seq)
+        if version == newer_than:
+            return version, None
+        return version, [Ref(self.current)]
+
+
+class Ref:
+    """Like an ObjectRef: awaited by those who want the value, dropped by the others."""
+
+    def __init__(self, value: MapSnapshot) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[None, None, MapSnapshot]:
+        yield from ()
+        return self._value
+
+
+class FakePlanner:
+    def __init__(self) -> None:
+        self.nav = NavStatus()
+        self.requests: list[GoalRequest] = []
+        self.mode = NavMode.ASTAR
+        self.error: Exception | None = None
+        self.arrives = False
+
+    async def navigate(self, request: GoalRequest) -> NavStatus:
+        if self.error:
+            raise self.error
+        self.requests.append(request)
+        self.nav = NavStatus(
+            state=NavState.FOLLOWING,
+            goal_id=self.nav.goal_id + 1,
+            requested=Pose2D(request.x, request.y, request.yaw or 0.0),
+            adjusted=Pose2D(request.x, request.y, request.yaw or 0.0),
+            client=request.client,
+            distance_remaining=3.0,
+            path=np.array([[1.0, 2.0], [request.x, request.y]]),
+            seq=self.nav.seq + 1,
+        )
+        return self.nav
+
+    async def cancel(self, client: str) -> NavStatus:
+        if not self.nav.state.is_active:
+            raise NoGoal()
+        self.nav = replace(self.nav, state=NavState.CANCELLED, seq=self.nav.seq + 1)
+        return self.nav
+
+    async def status(self, newer_than: int = 0, wait: float = 0.0) -> NavStatus:
+        if self.arrives and self.nav.state.is_active:
+            self.nav = replace(
+                self.nav, state=NavState.ARRIVED, distance_remaining=0.0, seq=self.nav.seq + 1
+            )
+        return self.nav
+
+    async def set_mode(self, mode: NavMode) -> NavMode:
+        self.mode = mode
+        return mode
+
+
+class FakeExplorer:
+    def __init__(self) -> None:
+        self.mission = MissionStatus()
+        self.started_by: list[tuple[str, Rank]] = []
+
+    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus:
+        if self.mission.state.is_active:
+            raise MissionRunning()
+        self.started_by.append((client, rank))
+        return self._set(MissionState.RUNNING, client)
+
+    async def stop(self, client: str) -> MissionStatus:
+        if not self.mission.state.is_active:
+            raise NoMission()
+        return self._set(MissionState.CANCELLED, client)
+
+    async def resume(self, client: str) -> MissionStatus:
+        if self.mission.state is not MissionState.PAUSED:
+            raise NoMission()
+        return self._set(MissionState.RUNNING, client)
+
+    async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus:
+        return self.mission
+
+    def _set(self, state: MissionState, client: str) -> MissionStatus:
+        self.mission = replace(self.mission, state=state, client=client, seq=self.mission.seq + 1)
+        return self.mission
+
+
+class FakePois:
+    def __init__(self) -> None:
+        self.pois: dict[str, Poi] = {}
+        self.changes = 0
+
+    async def add(
+        self,
+        robot: str,
+        label: str,
+        x: float,
+        y: float,
+        z: float = 0.0,
+        map_id: str | None = None,
+    ) -> Poi:
+        self._check(label)
+        self.changes += 1
+        poi = Poi(f"id-{self.changes}", robot, label, x, y, z, map_id, 1000.0)
+        self.pois[poi.id] = poi
+        return poi
+
+    async def list_pois(self, robot: str) -> tuple[Poi, ...]:
+        return tuple(poi for poi in self.pois.values() if poi.robot == robot)
+
+    async def get(self, poi_id: str) -> Poi:
+        if poi_id not in self.pois:
+            raise PoiNotFound()
+        return self.pois[poi_id]
+
+    async def rename(self, poi_id: str, label: str) -> Poi:
+        self._check(label)
+        self.changes += 1
+        self.pois[poi_id] = replace(await self.get(poi_id), label=label)
+        return self.pois[poi_id]
+
+    async def delete(self, poi_id: str) -> None:
+        await self.get(poi_id)
+        del self.pois[poi_id]
+        self.changes += 1
+
+    async def version(self) -> int:
+        return self.changes
+
+    @staticmethod
+    def _check(label: str) -> None:
+        if not label.strip() or len(label) > 200:
+            raise InvalidLabel()
+
+
+class FakeViewer:
+    async def address(self) -> dict[str, str]:
+        return {"grpc": "", "web": ""}
+
+
+class Lost:
+    """A part that does not answer: every call raises `error`."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            raise self._error
+
+        return call
+
+
+class World:
+    """The parts of one robot, and the handles that lead to them."""
+
+    def __init__(self, **server: Any) -> None:
+        self.server = ServerConfig(**{"stream_rate_hz": 50.0, **server})
+        self._epochs = itertools.count(7)
+        self.reset()
+
+    def reset(self) -> None:
+        """Make every part anew; the map gets a new epoch, as after a restart of the mapper."""
+        self.platform = FakePlatform()
+        self.mapper = FakeMapper(next(self._epochs))
+        self.planner = FakePlanner()
+        self.explorer = FakeExplorer()
+        self.pois = FakePois()
+        self.lost: dict[str, BaseException] = {}
+
+    def _resolve(self, name: str) -> Any:
+        part = name.rpartition("/")[2]
+        if part in self.lost:
+            return FakeHandle(Lost(self.lost[part]))
+        parts = {
+            "platform": self.platform,
+            "mapper": self.mapper,
+            "planner": self.planner,
+            "explorer": self.explorer,
+            "viewer": FakeViewer(),
+            "poi_store": self.pois,
+        }
+        return FakeHandle(parts[part])
+
+    def handles(self) -> Handles:
+        """Handles whose parts are looked up at each call, so that a test can lose one at any moment."""
+
+        def actor(name: str) -> Any:
+            return _Fresh(name, self._resolve)
+
+        robot = Robot(
+            name="go2",
+            simulated=True,
+            platform=actor("go2/platform"),
+            mapper=actor("go2/mapper"),
+            planner=actor("go2/planner"),
+            explorer=actor("go2/explorer"),
+            viewer=actor("go2/viewer"),
+        )
+        other = replace(robot, name="second")
+        return Handles(self.server, {"go2": robot, "second": other}, actor("poi_store"))
+
+
+class _Fresh:
+    """Like `Actor`, without holding the handle that it was given last."""
+
+    def __init__(self, name: str, resolve: Any) -> None:
+        self._name, self._resolve = name, resolve
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(Actor(self._name, self._resolve), method)

@@ -1,0 +1,46 @@
+"""The documents say what the code does."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+REFRESH = "run: python docs/generate_configuration.py"
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    script = ROOT / "docs" / "generate_configuration.py"
+    spec = importlib.util.spec_from_file_location("generate_configuration", script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_configuration_document_is_up_to_date(generator: ModuleType) -> None:
+    assert generator.DOCUMENT.read_text(encoding="utf-8") == generator.document(), REFRESH
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda p: p.name)
+def test_configuration_files_have_every_key_with_its_unit(
+    generator: ModuleType, path: Path
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text == generator.complete(text), REFRESH
+
+
+def test_completing_a_file_keeps_its_values_and_its_first_comment(generator: ModuleType) -> None:
+    text = generator.complete("# mine\n\ndriver: fake\ngate: {max_vx: 0.4}\n")
+    assert text.startswith("# mine\n\ndriver: fake  #")
+    assert "\n  max_vx: 0.4  # [m/s] " in text
+    assert "\n  max_vy: 0.5  # [m/s] " in text
+    assert generator.complete(text) == text
+
+
+def test_every_option_is_documented_with_a_meaning(generator: ModuleType) -> None:
+    for kind in generator.sections().values():
+        for spec in generator._options(kind):
+            assert spec.metadata["doc"].strip(), f"{kind.__name__}.{spec.name}"

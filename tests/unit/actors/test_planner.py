@@ -1,0 +1,186 @@
+"""PlannerActor as a plain class: acceptance, races, ends."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from rhino_actors.actors.planner import PlannerActor
+from rhino_actors.config import PlannerConfig, RhinoConfig
+from rhino_actors.errors import (
+    EStopLatched,
+    GoalOutsideMap,
+    InvalidRequest,
+    NoGoal,
+    NoMap,
+    SupersededRequest,
+)
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import FREE, OCCUPIED
+from rhino_actors.messages.navigation import FollowState, GoalRequest, NavState, NavStatus, Rank
+from tests.fakes import FakeHandle
+from tests.unit.actors.robot_side import ScriptedMapper, ScriptedPlatform
+
+CONFIG = RhinoConfig(planner=PlannerConfig(tick_hz=50.0, replan_period_s=0.1))
+
+
+class Scene:
+    """A planner in a free room of 6 x 6 m, the robot at (1, 1)."""
+
+    def __init__(self) -> None:
+        self.platform = ScriptedPlatform(Pose2D(1.0, 1.0))
+        self.mapper = ScriptedMapper(CONFIG)
+        self.planner = PlannerActor(
+            CONFIG, platform=FakeHandle(self.platform), mapper=FakeHandle(self.mapper)
+        )
+
+    def show_room(self, box: bool = False) -> None:
+        occupancy = np.full((120, 120), FREE, np.int8)
+        occupancy[[0, -1], :] = OCCUPIED
+        if box:
+            occupancy[40:60, 40:60] = OCCUPIED
+        self.mapper.show(occupancy)
+
+    async def until(self, state: NavState) -> NavStatus:
+        """Wait for a state."""
+        status = await self.planner.status()
+        async with asyncio.timeout(5.0):
+            while status.state is not state:
+                status = await self.planner.status(status.seq, 1.0)
+        return status
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    running = asyncio.create_task(scene.planner.run())
+    scene.show_room()
+    async with asyncio.timeout(60.0):  # the kernels may have to be compiled
+        while scene.planner._map is None:
+            await asyncio.sleep(0.01)
+    yield scene
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_goal_is_followed_and_arrives(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0, client="anna"))
+    assert accepted.state is NavState.FOLLOWING
+    assert accepted.adjusted == Pose2D(4.0, 4.0)
+    path = scene.platform.paths[-1]
+    assert (path.goal_id, path.epoch, path.client) == (accepted.goal_id, 10, "anna")
+    scene.platform.drive()
+    arrived = await scene.until(NavState.ARRIVED)
+    assert arrived.goal_id == accepted.goal_id and arrived.path is None
+    assert scene.platform.released[-1] == "anna"
+
+
+@pytest.mark.parametrize("goal", [(math.nan, 0.0), (0.0, math.inf), (1e9, 0.0), (0.0, -1e9)])
+async def test_absurd_goal_is_refused_and_the_goal_in_force_goes_on(
+    scene: Scene, goal: tuple[float, float]
+) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    with pytest.raises(InvalidRequest):
+        await scene.planner.navigate(GoalRequest(*goal))
+    assert (await scene.planner.status()).goal_id == accepted.goal_id
+    assert not scene.platform.cancelled
+
+
+async def test_goal_before_the_first_map_says_so() -> None:
+    scene = Scene()
+    with pytest.raises(NoMap):
+        await scene.planner.navigate(GoalRequest(1.0, 1.0))
+    status = await scene.planner.status()
+    assert (status.state, status.reason) == (NavState.FAILED, "NO_MAP")
+
+
+async def test_new_goal_that_cannot_be_planned_stops_the_old_one(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    with pytest.raises(GoalOutsideMap):
+        await scene.planner.navigate(GoalRequest(300.0, 4.0))
+    assert scene.platform.cancelled == [accepted.goal_id]
+    assert (await scene.planner.status()).reason == "GOAL_OUTSIDE_MAP"
+
+
+async def test_new_goal_replaces_the_old_one_without_a_stop_and_ids_grow(scene: Scene) -> None:
+    first = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    second = await scene.planner.navigate(GoalRequest(4.0, 1.0))
+    assert second.goal_id > first.goal_id
+    assert not scene.platform.cancelled
+    assert scene.platform.paths[-1].goal_id == second.goal_id
+
+
+async def test_after_cancel_and_new_goal_in_any_order_only_the_last_is_followed(
+    scene: Scene,
+) -> None:
+    for _ in range(30):
+        old = asyncio.create_task(scene.planner.navigate(GoalRequest(4.0, 4.0)))
+        await asyncio.sleep(0.001)
+        cancel = asyncio.create_task(scene.planner.cancel("anna"))
+        await asyncio.gather(cancel, return_exceptions=True)
+        new = await scene.planner.navigate(GoalRequest(1.0, 4.0))
+        await asyncio.gather(old, return_exceptions=True)
+        assert scene.platform.paths[-1].goal_id == new.goal_id
+        assert (await scene.planner.status()).goal_id == new.goal_id
+
+
+async def test_cancel_without_a_goal_says_so(scene: Scene) -> None:
+    with pytest.raises(NoGoal):
+        await scene.planner.cancel("anna")
+
+
+async def test_stop_at_the_gate_cancels_the_goal_for_good(scene: Scene) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.platform.epoch += 1
+    scene.platform.report(FollowState.ENDED, "STOPPED")
+    status = await scene.until(NavState.CANCELLED)
+    assert status.reason == "STOPPED"
+    sent = len(scene.platform.paths)
+    await asyncio.sleep(0.3)
+    assert len(scene.platform.paths) == sent
+
+
+async def test_path_of_an_older_epoch_that_the_gate_refuses_ends_the_goal(scene: Scene) -> None:
+    with pytest.raises(SupersededRequest):
+        await scene.planner.navigate(
+            GoalRequest(4.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=9)
+        )
+    assert (await scene.planner.status()).state is NavState.CANCELLED
+
+
+async def test_refused_claim_reaches_the_client_and_changes_nothing(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.platform.claim_error = EStopLatched()
+    with pytest.raises(EStopLatched):
+        await scene.planner.navigate(GoalRequest(1.0, 4.0))
+    assert (await scene.planner.status()).goal_id == accepted.goal_id
+
+
+async def test_mission_keeps_its_lease_from_goal_to_goal(scene: Scene) -> None:
+    request = GoalRequest(4.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=10)
+    await scene.planner.navigate(request)
+    assert not scene.platform.claims
+    scene.platform.drive()
+    await scene.until(NavState.ARRIVED)
+    assert not scene.platform.released
+
+
+async def test_blocked_path_is_replanned_around_the_obstacle(scene: Scene) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    before = scene.platform.paths[-1].poses
+    scene.show_room(box=True)
+    async with asyncio.timeout(5.0):
+        while np.array_equal(scene.platform.paths[-1].poses, before):
+            await asyncio.sleep(0.02)
+    poses = scene.platform.paths[-1].poses
+    inside = (poses[:, :2] > 1.75).all(axis=1) & (poses[:, :2] < 3.25).all(axis=1)
+    assert not inside.any()
+
+
+async def test_each_look_at_the_progress_keeps_the_status_fresh(scene: Scene) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    status = await scene.planner.status()
+    newer = await scene.planner.status(status.seq, 2.0)
+    assert newer.seq > status.seq and newer.distance_remaining == 1.0

@@ -1,0 +1,169 @@
+"""A request becomes a route: P01-P05 of what users of navigation systems met."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rhino_actors.config import PlannerConfig, RobotConfig
+from rhino_actors.errors import GoalOccupied, GoalOutsideMap, NoPath, StartOutsideMap
+from rhino_actors.mapping.inflation import inflate
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
+from rhino_actors.messages.navigation import GoalRequest, NavMode
+from rhino_actors.planning.route import Router
+
+RESOLUTION = 0.05
+ROBOT = RobotConfig()
+
+
+def _inflate(occupancy, resolution):  # type: ignore[no-untyped-def]
+    return inflate(
+        occupancy,
+        resolution=resolution,
+        inscribed_radius=ROBOT.inscribed_radius,
+        inflation_radius=ROBOT.inflation_radius,
+        cost_scaling_factor=ROBOT.cost_scaling_factor,
+    )
+
+
+def _room() -> np.ndarray:
+    """A free room of 6 x 6 m with walls; (0, 0) is its lower-left corner."""
+    occupancy = np.full((120, 120), FREE, np.int8)
+    occupancy[[0, -1], :] = OCCUPIED
+    occupancy[:, [0, -1]] = OCCUPIED
+    return occupancy
+
+
+def _snapshot(occupancy: np.ndarray) -> MapSnapshot:
+    return MapSnapshot(
+        epoch=5,
+        seq=9,
+        stamp=0.0,
+        geometry=GridGeometry(RESOLUTION, (0.0, 0.0), occupancy.shape),
+        occupancy=occupancy,
+        costmap=_inflate(occupancy, RESOLUTION),
+        known_area=36.0,
+    )
+
+
+def _box(occupancy: np.ndarray, x: float, y: float, size: float, value: int = OCCUPIED) -> None:
+    low = [round((v - size / 2) / RESOLUTION) for v in (x, y)]
+    high = [round((v + size / 2) / RESOLUTION) for v in (x, y)]
+    occupancy[low[1] : high[1], low[0] : high[0]] = value
+
+
+@pytest.fixture
+def router() -> Router:
+    return Router(PlannerConfig(), ROBOT, _inflate)
+
+
+def test_route_leads_from_the_robot_to_the_very_point_that_was_asked_for(router: Router) -> None:
+    snapshot = _snapshot(_room())
+    route = router.plan(snapshot, Pose2D(1.0, 1.0), GoalRequest(4.43, 3.91), NavMode.ASTAR)
+    assert route.poses[0, :2] == pytest.approx([1.0, 1.0])
+    assert route.poses[-1, :2] == pytest.approx([4.43, 3.91])
+    assert route.length == pytest.approx(math.hypot(3.43, 2.91), rel=0.05)
+    assert route.map_version == (5, 9)
+    assert not route.through_unknown
+
+
+def test_goal_in_an_obstacle_is_moved_to_near_floor_or_refused_when_strict(router: Router) -> None:
+    occupancy = _room()
+    _box(occupancy, 2.0, 2.0, 0.4)
+    snapshot = _snapshot(occupancy)
+    for x in (2.0, 2.35):
+        request = GoalRequest(x, 2.0)
+        route = router.plan(snapshot, Pose2D(1.0, 1.0), request, NavMode.ASTAR)
+        assert math.dist((route.goal.x, route.goal.y), (x, 2.0)) <= 0.5 + RESOLUTION
+        rows, cols = np.nonzero(occupancy == OCCUPIED)
+        cells = np.stack([(cols + 0.5) * RESOLUTION, (rows + 0.5) * RESOLUTION], axis=1)
+        clearance = np.hypot(*(cells - [route.goal.x, route.goal.y]).T).min()
+        assert clearance >= ROBOT.inscribed_radius
+        with pytest.raises(GoalOccupied):
+            router.plan(snapshot, Pose2D(1.0, 1.0), GoalRequest(x, 2.0, strict=True), NavMode.ASTAR)
+
+
+def test_robot_in_a_fresh_obstacle_finds_its_way_out(router: Router) -> None:
+    occupancy = _room()
+    _box(occupancy, 4.15, 3.0, 0.15)
+    route = router.plan(
+        _snapshot(occupancy), Pose2D(4.0, 3.0), GoalRequest(1.0, 3.0), NavMode.ASTAR
+    )
+    assert route.poses[-1, :2] == pytest.approx([1.0, 3.0])
+
+
+def test_goal_at_the_robot_is_one_pose(router: Router) -> None:
+    route = router.plan(_snapshot(_room()), Pose2D(2.0, 2.0), GoalRequest(2.0, 2.0), NavMode.ASTAR)
+    assert route.length < RESOLUTION
+
+
+def test_ring_around_the_robot_has_no_path(router: Router) -> None:
+    occupancy = _room()
+    occupancy[20:60, [20, 60]] = OCCUPIED
+    occupancy[[20, 60], 20:61] = OCCUPIED
+    with pytest.raises(NoPath):
+        router.plan(_snapshot(occupancy), Pose2D(2.0, 2.0), GoalRequest(5.0, 5.0), NavMode.ASTAR)
+
+
+def test_unknown_floor_is_crossed_only_when_allowed_and_then_said(router: Router) -> None:
+    occupancy = _room()
+    occupancy[:, 50:70] = UNKNOWN
+    occupancy[90:110, 50:70] = FREE
+    snapshot = _snapshot(occupancy)
+    start, goal = Pose2D(1.5, 1.0), (4.5, 1.0)
+    across = router.plan(snapshot, start, GoalRequest(*goal), NavMode.ASTAR)
+    around = router.plan(snapshot, start, GoalRequest(*goal, allow_unknown=False), NavMode.ASTAR)
+    assert across.through_unknown and not around.through_unknown
+    assert around.length > 2.0 * across.length
+
+
+def test_places_outside_the_map_are_named(router: Router) -> None:
+    snapshot = _snapshot(_room())
+    with pytest.raises(GoalOutsideMap):
+        router.plan(snapshot, Pose2D(1.0, 1.0), GoalRequest(900.0, 0.0), NavMode.ASTAR)
+    with pytest.raises(StartOutsideMap):
+        router.plan(snapshot, Pose2D(-9.0, 1.0), GoalRequest(1.0, 1.0), NavMode.ASTAR)
+
+
+def test_direct_mode_is_a_straight_line_even_through_a_box(router: Router) -> None:
+    occupancy = _room()
+    _box(occupancy, 3.0, 3.0, 0.4)
+    route = router.plan(
+        _snapshot(occupancy), Pose2D(1.0, 3.0), GoalRequest(5.0, 3.0), NavMode.DIRECT
+    )
+    assert route.length == pytest.approx(4.0)
+    assert np.allclose(route.poses[:, 1], 3.0)
+
+
+def test_blocked_route_is_noticed_only_ahead_of_the_robot(router: Router) -> None:
+    free = _snapshot(_room())
+    route = router.plan(free, Pose2D(1.0, 3.0), GoalRequest(5.0, 3.0), NavMode.ASTAR)
+    occupancy = _room()
+    _box(occupancy, 3.0, 3.0, 0.2)
+    blocked = _snapshot(occupancy)
+    assert not router.is_blocked(route, free, Pose2D(1.0, 3.0))
+    assert router.is_blocked(route, blocked, Pose2D(1.0, 3.0))
+    assert not router.is_blocked(route, blocked, Pose2D(4.0, 3.0))
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.025])
+@pytest.mark.parametrize("upright", [False, True])
+def test_door_of_80_cm_passes_and_gap_of_55_cm_does_not(
+    router: Router, upright: bool, offset: float
+) -> None:
+    for width, passes in ((0.8, True), (0.55, False)):
+        occupancy = _room()
+        middle = 3.0 + offset
+        low, high = (round((middle + s * width / 2) / RESOLUTION) for s in (-1, 1))
+        occupancy[58:62, :] = OCCUPIED
+        occupancy[58:62, low:high] = FREE
+        start, goal = Pose2D(3.0, 1.0), (3.0, 5.0)
+        if not upright:
+            occupancy = np.ascontiguousarray(occupancy.T)
+            start, goal = Pose2D(1.0, 3.0), (5.0, 3.0)
+        if passes:
+            router.plan(_snapshot(occupancy), start, GoalRequest(*goal), NavMode.ASTAR)
+        else:
+            with pytest.raises(NoPath):
+                router.plan(_snapshot(occupancy), start, GoalRequest(*goal), NavMode.ASTAR)

@@ -1,0 +1,31 @@
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+
+from rhino_actors import exploration, planning
+from rhino_actors.exploration import frontier, goal_selection
+from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.planning import path, search
+
+
+def compiled():
+    modules = (search, path, frontier, goal_selection)
+    kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
+    assert len(kernels) > 8
+    return {(k.__module__, k.__name__): len(k.signatures) for k in kernels}
+
+
+def test_nothing_is_left_to_compile_after_the_warm_up():
+    planning.warm_up()
+    exploration.warm_up()
+    before = compiled()
+    costmap = np.zeros((9, 7), np.uint8)
+    for array in (costmap, costmap.copy(order="F"), costmap[::2, ::2]):
+        array.flags.writeable = False
+        geometry = GridGeometry(0.1, (0.0, 0.0), array.shape)
+        plan = planning.plan_path(array, (0, 0), np.array([3, 2]), cost_weight=999.123456)
+        field = planning.cost_to_go(array, np.array([[0, 0]], np.int64))
+        poses = planning.poses_from_cells(plan.cells, array, geometry, spacing=0.1)
+        planning.path_is_blocked(array, poses, geometry)
+        clusters = exploration.find_frontiers(array.astype(np.int8), min_cells=1, start=(1, 1))
+        exploration.choose_frontier(clusters, array, field, resolution=0.1, given_up=[(0, 0)])
+    assert compiled() == before
