@@ -5,6 +5,7 @@ import contextlib
 import logging
 import math
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -43,7 +44,11 @@ Version = tuple[int, int]
 
 def _was_restarted() -> bool:
     """Tell whether Ray brought this actor back after it died."""
-    return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of a part that Ray itself uses in there
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
 class MapperActor:

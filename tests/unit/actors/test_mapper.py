@@ -27,7 +27,7 @@ WALLS = room(4.0, 4.0)
 
 
 class FakePlatform:
-    """Gives the newest frame to whoever has another one; may be dead."""
+    """Gives the newest frame to whoever has an older one; may be dead."""
 
     def __init__(self) -> None:
         self.frame: LidarFrame | None = None
@@ -43,7 +43,7 @@ class FakePlatform:
             raise self.failure
 
         def is_new() -> bool:
-            return self.frame is not None and self.frame.seq != newer_than
+            return self.frame is not None and self.frame.seq > newer_than
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait), self._news:

@@ -283,6 +283,13 @@ def test_return_beyond_the_range_clears_as_far_as_the_range_and_never_marks(
     assert max(mapper.geometry.shape) <= 3 * TILE_CELLS
 
 
+def test_return_nearer_than_the_lidar_can_measure_is_left_out() -> None:
+    mapper = OccupancyMapper(0.01, min_range=0.05)
+
+    assert mapper.integrate([[0.065, 0.025, 0.3], [0.025, -0.02, 0.3]], ORIGIN) == 0
+    assert mapper.integrate([[0.085, 0.025, 0.3]], ORIGIN) == 1
+
+
 def test_return_too_far_for_numbers_is_left_out() -> None:
     mapper = OccupancyMapper(0.05)
 

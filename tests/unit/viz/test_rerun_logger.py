@@ -37,6 +37,7 @@ from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind  # 
 from rhino_actors.viz.rerun_logger import RerunLogger  # noqa: E402
 from rhino_actors.viz.web_viewer import free_port, port_is_free  # noqa: E402
 
+ROW_ID = "rerun.controls.RowId"
 Rows = dict[str, list[dict[str, Any]]]
 POI = Poi("0f3a", "go2", "🐶厨房", 1.0, 2.0, 0.0, None, 0.0)
 GATE = GateStatus(1, "me", "human", False, "", None, StopReason.NONE, Twist2D(0.4), 1.0, 0.5, 1.2)
@@ -89,16 +90,20 @@ def _config(**viewer: Any) -> RhinoConfig:
 def _rows(path: Path) -> Rows:
     with pytest.warns(RerunWarning, match="no footer"):
         chunks = list(RrdReader(str(path)).stream())
-    rows: Rows = {}
+    found: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
     for chunk in chunks:
         batch = chunk.to_record_batch()
         for index in range(batch.num_rows):
-            row = {name: batch.column(name)[index] for name in batch.schema.names if ":" in name}
-            rows.setdefault(str(chunk.entity_path), []).append(
-                {name: value.as_py() for name, value in row.items() if value.is_valid}
-                | {"timelines": set(chunk.timeline_names)}
-            )
-    return rows
+            row = {name: batch.column(name)[index] for name in batch.schema.names}
+            values = {name: value.as_py() for name, value in row.items() if ":" in name}
+            present = {name: value for name, value in values.items() if value is not None}
+            entry = (row[ROW_ID].as_py(), present | {"timelines": set(chunk.timeline_names)})
+            found.setdefault(str(chunk.entity_path), []).append(entry)
+    # Rows of one entity may come in several chunks, in any order; row ids grow with time.
+    return {
+        entity: [row for _, row in sorted(rows, key=lambda pair: pair[0])]
+        for entity, rows in found.items()
+    }
 
 
 def _odometry(x: float) -> Odometry:
