@@ -298,7 +298,9 @@ def _actor_log(actor: str) -> Path:
             head = [file.readline().strip() for _ in range(4)]
         if marker in head:
             return path
-    raise RhinoError(f"No log of {actor} is in {folder}.", "It may run on another node: look there.")
+    raise RhinoError(
+        f"No log of {actor} is in {folder}.", "It may run on another node: look there."
+    )
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -291,7 +291,9 @@ class RayConfig:
 
     address: str = option("", "", "cluster to join; empty: that of `ray start`, else a local one")
     dashboard: bool = option(True, "", "start Ray's own dashboard")
-    dashboard_port: int = option(0, "", "its port, loopback; 0: 8265 or the next that is free", low=0, high=65535)
+    dashboard_port: int = option(
+        0, "", "its port, loopback; 0: 8265 or the next that is free", low=0, high=65535
+    )
     object_store_mb: int = option(
         400, "MB", "shared memory for maps and frames", low=80, high=65536
     )

@@ -49,6 +49,7 @@ LOOP_RESTARTS = (
 )
 LOOP_RESTART_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 4.0
+READY_TIMEOUT_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,8 @@ class Deployment:
 
         for name, handle in self._graph.handles.items():
             try:
-                await asyncio.wait_for(handle.__ray_ready__.remote(), 90.0)
+                async with asyncio.timeout(READY_TIMEOUT_S):
+                    await handle.__ray_ready__.remote()
             except (ray.exceptions.RayError, TimeoutError) as error:
                 raise DeployError(f"{name} did not start: {error}") from error
 
@@ -500,7 +502,8 @@ async def _ask(reference: Any, timeout: float = 2.0) -> Any:
     import ray
 
     try:
-        return await asyncio.wait_for(reference, timeout)
+        async with asyncio.timeout(timeout):
+            return await reference
     except (ray.exceptions.RayError, TimeoutError):
         return None
 
@@ -508,7 +511,8 @@ async def _ask(reference: Any, timeout: float = 2.0) -> Any:
 async def _step(name: str, work: Coroutine[Any, Any, Any], timeout: float = 10.0) -> None:
     started = time.monotonic()
     try:
-        await asyncio.wait_for(work, timeout)
+        async with asyncio.timeout(timeout):
+            await work
     except Exception:  # ending goes on whatever happens
         logger.exception("ending: %s", name)
     logger.info("ending: %s took %.1f s", name, time.monotonic() - started)

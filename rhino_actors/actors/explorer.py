@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import ray
 
 from rhino_actors.actors.calls import call
+from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.rate import Rate
 from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HOLDER = "explorer"
-MAX_WAIT_S = 30.0
 UNAVAILABLE_TIMEOUT_S = 60.0  # of the planner or mapper, before a mission is interrupted
 # Ends of a goal that somebody decided: the mission ends, or waits for a person, and is not driven on.
 ENDING_REASONS = frozenset({"STOPPED", "CANCELLED", "ESTOP_LATCHED", "FALLEN"})
@@ -75,12 +75,12 @@ class ExplorerActor:
         self._planner = planner
         self._router = make_router(config)
         self._mission: ExploreMission | None = None
+        self._deciding = asyncio.Lock()  # start, stop and resume one after the other
         self._epoch = 0
         self._started = 0.0
         self._last_pose: Pose2D | None = None
         self._version = (0, 0)
         self._map: MapSnapshot | None = None
-        self._changed = asyncio.Condition()
         self._status = MissionStatus()
         if was_restarted is None:
             was_restarted = ray.get_runtime_context().was_current_actor_reconstructed
@@ -90,6 +90,7 @@ class ExplorerActor:
                 reason="EXPLORER_RESTARTED",
                 message="The explorer was restarted; a mission that ran has ended.",
             )
+        self._latest = Latest(self._status)
 
     @ray.method
     async def run(self) -> None:
@@ -119,33 +120,33 @@ class ExplorerActor:
             NoMap: there is nothing to start from yet.
             ControlError: the robot may not be moved by this client now.
         """
-        if self._status.state.is_active:
-            raise MissionRunning()
-        await self._refresh_map()
-        self._epoch = await call(
-            self._platform.claim.remote(HOLDER, _mission_rank(rank), on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
-        )
-        self._mission = ExploreMission(self._config.explorer, self._config.robot)
-        self._started = time.monotonic()
-        self._last_pose = None
-        await self._publish(
-            MissionStatus(
-                kind=MissionKind.EXPLORE,
-                state=MissionState.RUNNING,
-                message="Looking for the nearest frontier.",
-                client=client,
-                seq=self._status.seq,
+        async with self._deciding:
+            if self._status.state.is_active:
+                raise MissionRunning()
+            await self._refresh_map()
+            self._epoch = await self._claim(client, _mission_rank(rank))
+            self._mission = ExploreMission(self._config.explorer, self._config.robot)
+            self._started = time.monotonic()
+            self._last_pose = None
+            self._publish(
+                MissionStatus(
+                    kind=MissionKind.EXPLORE,
+                    state=MissionState.RUNNING,
+                    message="Looking for the nearest frontier.",
+                    client=client,
+                    seq=self._status.seq,
+                )
             )
-        )
-        return self._status
+            return self._status
 
     @ray.method
     async def stop(self, client: str) -> MissionStatus:
         """End the mission; the robot stands. Raises NoMission when none runs."""
-        if not self._status.state.is_active:
-            raise NoMission()
-        await self._end(MissionState.CANCELLED, "CANCELLED", f"Ended by {client}.")
-        return self._status
+        async with self._deciding:
+            if not self._status.state.is_active:
+                raise NoMission()
+            await self._end(MissionState.CANCELLED, "CANCELLED", f"Ended by {client}.")
+            return self._status
 
     @ray.method
     async def resume(self, client: str) -> MissionStatus:
@@ -155,23 +156,23 @@ class ExplorerActor:
             NoMission: none is paused.
             ControlError: the robot may not be moved by this client now.
         """
-        if self._status.state is not MissionState.PAUSED:
-            raise NoMission("No mission is paused.")
-        self._epoch = await call(self._platform.claim.remote(HOLDER, Rank.MISSION, on_behalf_of=client))  # type: ignore[call-arg]  # Ray's types drop defaults
-        await self._change(state=MissionState.RUNNING, reason="", message=f"Resumed by {client}.")
-        return self._status
+        async with self._deciding:
+            if self._status.state is not MissionState.PAUSED:
+                raise NoMission("No mission is paused.")
+            self._epoch = await self._claim(client, Rank.MISSION)
+            self._change(state=MissionState.RUNNING, reason="", message=f"Resumed by {client}.")
+            return self._status
 
     @ray.method
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus:
         """Return the status; with `wait`, once its seq is greater than `newer_than` or the time is over."""
-        if wait > 0.0 and self._status.seq <= newer_than:
-            async with self._changed:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(
-                        self._changed.wait_for(lambda: self._status.seq > newer_than),
-                        min(wait, MAX_WAIT_S),
-                    )
+        await self._latest.newer(newer_than, wait)
         return self._status
+
+    async def _claim(self, client: str, rank: Rank) -> int:
+        """Take the robot for the mission and return the epoch of its goals; `client` hands it over."""
+        claim = self._platform.claim.remote(HOLDER, rank, on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
+        return await call(claim)
 
     async def _step(self, mission: ExploreMission) -> None:
         """Hear how the goal goes, look at the map, and choose anew when the target is settled."""
@@ -188,7 +189,7 @@ class ExplorerActor:
         )
         if mission is not self._mission or self._status.state is not MissionState.RUNNING:
             return
-        await self._change(frontiers=choice.frontiers, skipped=choice.skipped)
+        self._change(frontiers=choice.frontiers, skipped=choice.skipped)
         if choice.is_complete and choice.gave_up:
             text = f"What is left could not be reached: {len(choice.skipped)} frontiers."
             await self._end(MissionState.BLOCKED, "SKIPPED_AREAS", text)
@@ -214,10 +215,10 @@ class ExplorerActor:
             return False
         if nav.state is NavState.ARRIVED:
             mission.arrived()
-            await self._change(goals_reached=self._status.goals_reached + 1)
+            self._change(goals_reached=self._status.goals_reached + 1)
         elif nav.state is NavState.FAILED:
             mission.failed()
-            await self._change(goals_failed=self._status.goals_failed + 1)
+            self._change(goals_failed=self._status.goals_failed + 1)
         elif nav.state is NavState.CANCELLED:
             if nav.reason in YIELDING_REASONS:
                 await self._yield(nav.message)
@@ -237,16 +238,18 @@ class ExplorerActor:
         )
         try:
             nav = await call(self._planner.navigate.remote(request), 10.0)
-        except PlanningError as error:
+        except (PlanningError, ControlError) as error:
+            if mission is not self._mission:
+                return  # ended meanwhile; the gate has refused its path
+            if isinstance(error, ControlError):
+                await self._refused_control(error)
+                return
             logger.info("target (%.2f, %.2f): %s", target.x, target.y, error)
             mission.refused(target)
-            await self._change(goals_failed=self._status.goals_failed + 1)
-            return
-        except ControlError as error:
-            await self._refused_control(error)
+            self._change(goals_failed=self._status.goals_failed + 1)
             return
         mission.sent(target, nav.goal_id)
-        await self._change(
+        self._change(
             goal=Pose2D(target.x, target.y),
             message=f"Driving to a frontier of {target.size} cells.",
         )
@@ -262,7 +265,7 @@ class ExplorerActor:
     async def _yield(self, message: str) -> None:
         if self._mission:
             self._mission.forget_goal()
-        await self._change(
+        self._change(
             state=MissionState.PAUSED,
             reason="PREEMPTED",
             message=f"{message} Resume when the robot may go on.",
@@ -271,7 +274,7 @@ class ExplorerActor:
 
     async def _end(self, state: MissionState, reason: str, message: str) -> None:
         mission, self._mission = self._mission, None
-        await self._change(state=state, reason=reason, message=message, goal=None)
+        self._change(state=state, reason=reason, message=message, goal=None)
         with contextlib.suppress(ActorUnavailable, PlanningError):
             if mission is not None and mission.goal_id:
                 nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
@@ -292,19 +295,18 @@ class ExplorerActor:
     async def _note_travel(self, pose: Pose2D, snapshot: MapSnapshot) -> None:
         step = pose.distance_to(self._last_pose.x, self._last_pose.y) if self._last_pose else 0.0
         self._last_pose = pose
-        await self._change(
+        self._change(
             distance=self._status.distance + step,
             elapsed=time.monotonic() - self._started,
             known_area=snapshot.known_area,
         )
 
-    async def _change(self, **changes: object) -> None:
-        await self._publish(dataclasses.replace(self._status, **changes))  # type: ignore[arg-type]
+    def _change(self, **changes: object) -> None:
+        self._publish(dataclasses.replace(self._status, **changes))  # type: ignore[arg-type]
 
-    async def _publish(self, status: MissionStatus) -> None:
+    def _publish(self, status: MissionStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
-        async with self._changed:
-            self._changed.notify_all()
+        self._latest.publish(self._status)
 
 
 def _mission_rank(rank: Rank) -> Rank:

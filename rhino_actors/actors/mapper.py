@@ -45,9 +45,8 @@ Version = tuple[int, int]
 def _was_restarted() -> bool:
     """Tell whether Ray brought this actor back after it died."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # of a part that Ray itself uses in there
+        # Ray warns of a deprecated part that it uses in there itself.
+        warnings.simplefilter("ignore", DeprecationWarning)
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 

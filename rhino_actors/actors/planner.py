@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import ray
 
 from rhino_actors.actors.calls import call
+from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.rate import Rate
 from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_COORDINATE_M = 10_000.0
-MAX_WAIT_S = 30.0
 # Recovery motions in turn: back out, turn to look elsewhere, back out again.
 RECOVERIES = (
     (Twist2D(vx=-0.2), 1.2),
@@ -95,7 +95,7 @@ class PlannerActor:
         self._accepting = asyncio.Lock()
         self._revoked = 0  # counts cancels, so that a goal still being planned notices one
         self._status = NavStatus(mode=self._mode)
-        self._changed = asyncio.Condition()
+        self._latest = Latest(self._status)
 
     @ray.method
     async def run(self) -> None:
@@ -135,7 +135,7 @@ class PlannerActor:
                 await self._end_goal(
                     NavState.CANCELLED, "SUPERSEDED", "A newer goal took its place."
                 )
-                await self._publish_refusal(goal_id, request, error)
+                await self._publish_refusal(goal_id, request, epoch, error)
                 raise
             if revoked != self._revoked:
                 raise SupersededRequest("The goal was cancelled while it was planned.")
@@ -148,7 +148,7 @@ class PlannerActor:
                 route,
             )
             if self._goal:
-                await self._publish(
+                self._publish(
                     dataclasses.replace(
                         self._status,
                         state=NavState.CANCELLED,
@@ -158,7 +158,7 @@ class PlannerActor:
                 )
             self._goal = goal
             decision = goal.life.planned(time.monotonic())
-            await self._publish(
+            self._publish(
                 NavStatus(
                     state=NavState.PLANNING,
                     goal_id=goal_id,
@@ -173,7 +173,7 @@ class PlannerActor:
             except ControlError as error:
                 await self._end_goal(NavState.CANCELLED, error.code, error.message)
                 raise
-            await self._tell(decision, None)
+            self._tell(decision, None)
             return self._status
 
     @ray.method
@@ -189,19 +189,13 @@ class PlannerActor:
     async def set_mode(self, mode: NavMode) -> NavMode:
         """Set how later goals are reached."""
         self._mode = NavMode(mode)
-        await self._publish(dataclasses.replace(self._status, mode=self._mode))
+        self._publish(dataclasses.replace(self._status, mode=self._mode))
         return self._mode
 
     @ray.method
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> NavStatus:
         """Return the status; with `wait`, once its seq is greater than `newer_than` or the time is over."""
-        if wait > 0.0 and self._status.seq <= newer_than:
-            async with self._changed:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(
-                        self._changed.wait_for(lambda: self._status.seq > newer_than),
-                        min(wait, MAX_WAIT_S),
-                    )
+        await self._latest.newer(newer_than, wait)
         return self._status
 
     async def _watch_map(self) -> None:
@@ -222,7 +216,7 @@ class PlannerActor:
                 try:
                     await self._step(self._goal)
                 except ActorUnavailable as error:
-                    await self._update(
+                    self._update(
                         self._goal, state=NavState.PAUSED, reason=error.code, message=error.message
                     )
             await rate.sleep()
@@ -245,7 +239,7 @@ class PlannerActor:
         if decision.action is Action.END:
             await self._end_goal(decision.state, decision.reason, decision.message)
         else:
-            await self._tell(decision, report)
+            self._tell(decision, report)
 
     async def _replan(self, goal: _Goal, decision: Decision) -> Decision:
         """Plan again while the robot drives on, and send the new path if the goal still stands."""
@@ -324,7 +318,7 @@ class PlannerActor:
         goal, self._goal = self._goal, None
         if goal is None:
             return
-        await self._publish(
+        self._publish(
             dataclasses.replace(
                 self._status,
                 state=state,
@@ -339,17 +333,17 @@ class PlannerActor:
         )
         with contextlib.suppress(ActorUnavailable):  # its lease stops the robot then
             await call(self._platform.cancel_path.remote(goal.id))
-            await self._release(goal.request)
+            await self._release(goal.request, goal.epoch)
 
-    async def _release(self, request: GoalRequest) -> None:
+    async def _release(self, request: GoalRequest, epoch: int) -> None:
         """Let go of the robot, unless a mission asked: it keeps its lease from goal to goal."""
         if request.epoch is None:
-            await call(self._platform.release.remote(request.client))
+            await call(self._platform.release.remote(request.client, epoch))  # type: ignore[call-arg]  # Ray's types drop defaults
 
     async def _publish_refusal(
-        self, goal_id: int, request: GoalRequest, error: PlanningError
+        self, goal_id: int, request: GoalRequest, epoch: int, error: PlanningError
     ) -> None:
-        await self._publish(
+        self._publish(
             NavStatus(
                 state=NavState.FAILED,
                 goal_id=goal_id,
@@ -362,14 +356,14 @@ class PlannerActor:
             )
         )
         with contextlib.suppress(ActorUnavailable):
-            await self._release(request)
+            await self._release(request, epoch)
 
-    async def _tell(self, decision: Decision, report: FollowReport | None) -> None:
+    def _tell(self, decision: Decision, report: FollowReport | None) -> None:
         goal = self._goal
         if goal is None:
             return
         remaining = report.distance_remaining if report else goal.route.length
-        await self._update(
+        self._update(
             goal,
             state=decision.state,
             reason=decision.reason,
@@ -378,11 +372,11 @@ class PlannerActor:
             eta=remaining / self._cruise_speed if decision.state is NavState.FOLLOWING else None,
         )
 
-    async def _update(self, goal: _Goal, **changes: object) -> None:
+    def _update(self, goal: _Goal, **changes: object) -> None:
         if goal is not self._goal:
             return
         route = goal.route
-        await self._publish(
+        self._publish(
             dataclasses.replace(
                 self._status,
                 adjusted=route.goal,
@@ -395,10 +389,9 @@ class PlannerActor:
             )
         )
 
-    async def _publish(self, status: NavStatus) -> None:
+    def _publish(self, status: NavStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
-        async with self._changed:
-            self._changed.notify_all()
+        self._latest.publish(self._status)
 
 
 def _check(request: GoalRequest) -> None:

@@ -9,10 +9,11 @@ import os
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path as FilePath
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 import ray
 
+from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.rate import Rate, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.control.collision_monitor import CollisionMonitor, Limited
@@ -36,7 +37,6 @@ from rhino_actors.messages.sensors import CameraFrame, LidarFrame
 
 logger = logging.getLogger(__name__)
 
-MAX_WAIT_S = 30.0  # longest long-poll
 MAX_POSES = 100_000
 SENSOR_POLL_HZ = (
     100.0  # odometry comes 50 times a second: looked for twice as often, none waits long
@@ -47,44 +47,6 @@ BACK_OFF_S = (0.5, 8.0)  # first and longest wait between tries to connect
 SETTLE_TIMEOUT_S = 2.0  # longest wait for the zeros before a sport command
 CLOSE_TIMEOUT_S = 3.0
 HALT_GAP_S = 0.02  # between zeros when no loop is left to send them
-
-
-class _Numbered(Protocol):
-    @property
-    def seq(self) -> int: ...
-
-
-Value = TypeVar("Value", bound=_Numbered)
-
-
-class _Latest(Generic[Value]):
-    """The newest value, for those who wait for one newer than theirs. Nothing is queued."""
-
-    def __init__(self) -> None:
-        self.value: Value | None = None
-        self._arrived = asyncio.Event()
-
-    def publish(self, value: Value) -> None:
-        self.value = value
-        arrived, self._arrived = self._arrived, asyncio.Event()
-        arrived.set()
-
-    async def newer(self, newer_than: int, wait: float) -> Value | None:
-        """Return a value newer than `newer_than`, or None after `wait` [s].
-
-        A value with a lower seq is of a new life of the driver, so it is newer too.
-        """
-        if wait > 0.0 and not self._has_other(newer_than):
-            try:
-                async with asyncio.timeout(min(MAX_WAIT_S, wait)):
-                    while not self._has_other(newer_than):
-                        await self._arrived.wait()
-            except TimeoutError:
-                return None
-        return self.value if self._has_other(newer_than) else None
-
-    def _has_other(self, seq: int) -> bool:
-        return self.value is not None and self.value.seq != seq
 
 
 class PlatformActor:
@@ -119,9 +81,9 @@ class PlatformActor:
         self._follower = PathFollower(config.follower)
         self._monitor = CollisionMonitor(config.collision, config.robot)
         self._period = 1.0 / config.gate.control_rate_hz
-        self._odometry: _Latest[Odometry] = _Latest()
-        self._lidar: _Latest[LidarFrame] = _Latest()
-        self._camera: _Latest[CameraFrame] = _Latest()
+        self._odometry: Latest[Odometry] = Latest()
+        self._lidar: Latest[LidarFrame] = Latest()
+        self._camera: Latest[CameraFrame] = Latest()
         self._meters = {name: RateMeter() for name in ("odometry", "lidar", "camera", "control")}
         self._distance_remaining = 0.0
         self._deviation = 0.0
@@ -503,6 +465,9 @@ class PlatformActor:
             near = self._config.follower.goal_tolerance + self._config.collision.stop_margin
             if self._follower.accept_here(odometry.pose, near):
                 return Twist2D(), ""
+            sideways = self._limit(self._follower.crab(odometry.pose), now)
+            if not sideways.blocked:
+                return sideways.twist, ""
         place = f" at x {limited.where[0]:.2f}, y {limited.where[1]:.2f}" if limited.where else ""
         return Twist2D(), f"Something is in the way{place}."
 

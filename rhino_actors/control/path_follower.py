@@ -20,6 +20,8 @@ ALIGN_MIN_OMEGA = 0.2  # [rad/s] slowest turn on the spot
 DRIVE_BACK = (
     2.0  # of the goal tolerance: pushed this far off the goal while turning, it drives again
 )
+CRAB_SPEED = 0.25  # [m/s] of a body that moves without turning
+CRAB_DISTANCE = 0.4  # [m] along the path before it tries to turn again
 BEND_SLOW_DOWN = 0.6  # share of the speed that a bend of 90 degrees ahead takes away
 
 
@@ -57,6 +59,7 @@ class PathFollower:
         self._progress = 0.0
         self._aligning = False
         self._joined = False
+        self._crab_until = -math.inf  # [m] of progress
 
     @property
     def has_path(self) -> bool:
@@ -83,6 +86,8 @@ class PathFollower:
         )
         self._final_yaw = final_yaw
         self._progress = 0.0
+        if self._crab_until > -math.inf:
+            self._crab_until = CRAB_DISTANCE
         self._joined = False
         self._aligning = False
 
@@ -91,6 +96,7 @@ class PathFollower:
         self._points = np.zeros((0, 2))
         self._along = np.zeros(0)
         self._aligning = False
+        self._crab_until = -math.inf
 
     def step(self, pose: Pose2D, *, speed: float, dt: float) -> FollowStep:
         """Return the twist for this control period.
@@ -116,8 +122,21 @@ class PathFollower:
             self._aligning = False
         if self._aligning:
             return self._align(pose, to_goal, deviation)
-        twist = self._drive(pose, max(remaining, to_goal), speed, dt)
+        if self._progress >= self._crab_until:
+            self._crab_until = -math.inf
+        if self._crab_until > -math.inf:
+            twist = self._crab(pose)
+        else:
+            twist = self._drive(pose, max(remaining, to_goal), speed, dt)
         return FollowStep(twist, False, max(remaining, to_goal), deviation)
+
+    def crab(self, pose: Pose2D) -> Twist2D:
+        """Follow on without turning for a while, backwards or sideways as it comes, and return the twist.
+
+        For a place too narrow to turn in: a legged robot need not face where it goes.
+        """
+        self._crab_until = self._progress + CRAB_DISTANCE
+        return self._crab(pose)
 
     def accept_here(self, pose: Pose2D, within: float) -> bool:
         """Take the present place for the goal, if it is within `within` [m] of it: an obstacle keeps it from more.
@@ -155,6 +174,12 @@ class PathFollower:
         wanted *= 1.0 - self._bend(aim) * BEND_SLOW_DOWN
         wanted = max(wanted, config.min_speed) * (1.0 - off * off)
         return Twist2D(vx=min(wanted, max(speed, 0.0) + config.acceleration * dt), omega=omega)
+
+    def _crab(self, pose: Pose2D) -> Twist2D:
+        aim = self._point_at(self._progress + self._config.lookahead_distance)
+        error = math.atan2(aim[1] - pose.y, aim[0] - pose.x) - pose.yaw
+        speed = min(CRAB_SPEED, self._config.cruise_speed)
+        return Twist2D(speed * math.cos(error), speed * math.sin(error), 0.0)
 
     def _turn(self, error: float) -> float:
         most = self._config.max_omega

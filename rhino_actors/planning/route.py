@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import PlannerConfig, RobotConfig
-from rhino_actors.errors import GoalOccupied, GoalOutsideMap
+from rhino_actors.errors import GoalOccupied, GoalOutsideMap, StartOccupied, StartOutsideMap
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_INFORMATION, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
@@ -118,8 +118,14 @@ class Router:
     def is_blocked(self, route: Route, snapshot: MapSnapshot, pose: Pose2D | None) -> bool:
         """Say whether a map shows an obstacle on what is left of a route, seen from a pose."""
         first = path.nearest_index(route.poses, pose.x, pose.y) if pose else 0
+        costmap = snapshot.costmap
+        if pose:
+            try:
+                costmap = self._leaving(snapshot, pose, route.allow_unknown)
+            except (StartOccupied, StartOutsideMap):
+                return True
         return path.path_is_blocked(
-            snapshot.costmap, route.poses, snapshot.geometry, first, route.allow_unknown
+            costmap, route.poses, snapshot.geometry, first, route.allow_unknown
         )
 
     def _leaving(

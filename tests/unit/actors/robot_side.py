@@ -41,7 +41,7 @@ class ScriptedPlatform:
         self.claims.append((client, rank))
         return self.epoch
 
-    async def release(self, client: str) -> None:
+    async def release(self, client: str, epoch: int | None = None) -> None:
         self.released.append(client)
 
     async def follow(self, path: Path) -> FollowReport:

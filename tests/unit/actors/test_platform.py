@@ -855,7 +855,7 @@ async def test_many_can_wait_for_the_next_value_and_a_wait_has_an_end() -> None:
 async def test_no_one_waits_longer_than_the_longest_long_poll(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rhino_actors.actors.platform.MAX_WAIT_S", 0.05)
+    monkeypatch.setattr("rhino_actors.actors.latest.MAX_WAIT_S", 0.05)
     actor = PlatformActor(CONFIG, driver=FakePlatform(CONFIG.fake, CONFIG.robot))
     async with asyncio.timeout(5.0):
         assert await actor.camera(0, math.inf) is None

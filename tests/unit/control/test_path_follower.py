@@ -235,3 +235,29 @@ def test_without_a_path_there_is_no_step() -> None:
     follower.clear()
     with pytest.raises(ValueError):
         follower.step(Pose2D(0, 0), speed=0.0, dt=DT)
+
+
+def test_a_robot_that_cannot_turn_follows_on_backwards_for_a_while() -> None:
+    follower = PathFollower(CONFIG)
+    follower.set_path(path((0.0, 0.0), (-2.0, 0.0)), None)
+    pose = Pose2D(0.0, 0.0, 0.0)
+    assert follower.step(pose, speed=0.0, dt=DT).twist.vx == 0.0, "it would turn on the spot"
+    twist = follower.crab(pose)
+    assert twist.vx < -0.1 and twist.omega == 0.0
+    poses = []
+    for _ in range(200):
+        poses.append(pose)
+        twist = follower.step(pose, speed=twist.vx, dt=DT).twist
+        if twist.omega != 0.0:
+            break
+        pose = Pose2D(*compose(pose.as_tuple(), (twist.vx * DT, twist.vy * DT, 0.0)))
+    assert 0.35 < -pose.x < 0.6, "then it tries to turn again"
+
+
+def test_a_replacement_path_does_not_end_the_way_without_turning() -> None:
+    follower = PathFollower(CONFIG)
+    follower.set_path(path((0.0, 0.0), (-2.0, 0.0)), None)
+    follower.crab(Pose2D(0.0, 0.0, 0.0))
+    follower.set_path(path((-0.1, 0.0), (-2.0, 0.0)), None)
+    twist = follower.step(Pose2D(-0.1, 0.0, 0.0), speed=0.0, dt=DT).twist
+    assert twist.vx < -0.1 and twist.omega == 0.0
