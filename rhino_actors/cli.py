@@ -20,6 +20,7 @@ from rhino_actors.config import load_config, token_path
 from rhino_actors.errors import DeployError, NotRunning, RhinoError
 from rhino_actors.main import (
     RunRecord,
+    check_nothing_runs,
     deploy,
     log_path,
     prepare_ray_environment,
@@ -82,6 +83,7 @@ def deploy_command(
     if detach:
         _deploy_detached()
         return
+    check_nothing_runs()  # before the log of the one that runs is begun anew
     prepare_ray_environment()
     set_up_logging(to_terminal=True)
     screen = _Screen()
@@ -140,10 +142,10 @@ class _Screen:
         table = Table.grid(padding=(0, 2))
         for name, value in (
             ("dashboard", record.url),
-            ("API", f"{record.url}/docs"),
+            ("API", f"{record.url}/openapi.json"),
             ("MCP", record.mcp),
             ("Ray dashboard", _ray_dashboard_line(record)),
-            ("Rerun", " or ".join(a for a in (record.rerun_web, record.rerun) if a) or "off"),
+            ("Rerun", _rerun_line(record)),
             ("log", record.log),
         ):
             table.add_row(name, Text(value, no_wrap=True, overflow="ignore"))
@@ -163,6 +165,10 @@ class _Screen:
         elif time.monotonic() - self._shown > 10.0:
             self._shown = time.monotonic()
             print(line, flush=True)
+
+
+def _rerun_line(record: RunRecord) -> str:
+    return " or ".join(address for address in (record.rerun_web, record.rerun) if address) or "off"
 
 
 def _ray_dashboard_line(record: RunRecord) -> str:
@@ -219,31 +225,40 @@ def status(
         )
         table.add_row("API", record.url)
         table.add_row("Ray dashboard", record.ray_dashboard or "off")
-        table.add_row("Rerun", record.rerun_web or record.rerun or "off")
+        table.add_row("Rerun", _rerun_line(record))
     for name, value in _state_rows(state):
         table.add_row(name, value)
     console.print(table, soft_wrap=True, highlight=False)
 
 
 def _state_rows(state: dict[str, Any]) -> list[tuple[str, str]]:
-    pose, gate, nav = state.get("pose"), state["gate"], state["nav"]
+    """Rows of the status; what a restarting part should say is left out, and the part is named."""
+    rows = []
+    pose, gate, nav = state["pose"], state["gate"], state["nav"]
     mission, ages = state["mission"], state["ages"]
-    rows = [
-        (
-            "pose",
-            f"x {pose['x']:.2f} y {pose['y']:.2f} m, yaw {pose['yaw']:.2f} rad" if pose else "none",
-        ),
-        ("drives", gate["holder"] or "nobody"),
-        (
-            "goal",
-            f"{nav['state']} {nav.get('reason') or ''}".strip()
-            + (f", {nav['distance_remaining']:.1f} m left" if nav["state"] == "following" else ""),
-        ),
-        ("mission", f"{mission['state']} {mission.get('reason') or ''}".strip()),
-        ("sensors", ", ".join(f"{k} {v:.2f} s old" for k, v in ages.items() if v is not None)),
-    ]
-    if gate["latched"]:
-        rows.insert(0, ("E-STOP", f"latched by {gate['latched_by']}; rhino estop --clear"))
+    if gate and gate["latched"]:
+        rows.append(("E-STOP", f"latched by {gate['latched_by']}; rhino estop --clear"))
+    if state["unavailable"]:
+        rows.append(("restarting", ", ".join(state["unavailable"])))
+    if pose:
+        rows.append(
+            ("pose", f"x {pose['x']:.2f} y {pose['y']:.2f} m, yaw {pose['yaw']:.2f} rad in odom")
+        )
+    if gate:
+        rows.append(("drives", gate["holder"] or "nobody"))
+    if nav:
+        left = f", {nav['distance_remaining']:.1f} m left" if nav["state"] == "following" else ""
+        rows.append(("goal", f"{nav['state']} {nav['reason']}".strip() + left))
+    if mission:
+        rows.append(("mission", f"{mission['state']} {mission['reason']}".strip()))
+    if ages:
+        seen = [f"{name} {age:.2f} s old" for name, age in ages.items() if age is not None]
+        rows.append(("sensors", ", ".join(seen) or "nothing came yet"))
+    status = state["status"]
+    if status:
+        rows.append(("robot", f"{status['posture']}, battery {status['battery']:.0f} %"))
+        rows.append(("camera", status["camera"]))
+        rows.extend(("fault", fault) for fault in status["faults"])
     return rows
 
 
@@ -414,7 +429,8 @@ def _url() -> str:
 def _call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
     """Ask the API. Raises RhinoError with the API's own code, message and hint."""
     headers = {"X-Rhino-Client": CLIENT_NAME}
-    token = token_path()
+    record = _record()
+    token = Path(record.token_file) if record else token_path()
     if token.is_file():
         headers["Authorization"] = f"Bearer {token.read_text().strip()}"
     url = _url()

@@ -240,6 +240,9 @@ class ExplorerConfig:
 
     min_frontier_size: float = option(0.4, "m", "shorter frontiers are left", low=0.05, high=10.0)
     max_attempts: int = option(2, "", "tries of one frontier before it is skipped", low=1, high=20)
+    give_up_s: float = option(
+        60.0, "s", "how long a frontier tried in vain is left alone", low=1.0, high=3600.0
+    )
     skip_radius: float = option(
         0.5, "m", "frontiers this near a skipped one are skipped too", low=0.05, high=5.0
     )
@@ -311,6 +314,14 @@ class PlacementConfig:
 
 
 @dataclass(frozen=True)
+class PathsConfig:
+    """Folders of the robot-side host. deploy fills in what is empty, so that all actors use its user's."""
+
+    data: str = option("", "", "what must last; empty: $XDG_DATA_HOME/rhino")
+    state: str = option("", "", "run state, e-stop latch, logs; empty: $XDG_STATE_HOME/rhino")
+
+
+@dataclass(frozen=True)
 class RhinoConfig:
     """One deployment."""
 
@@ -329,6 +340,7 @@ class RhinoConfig:
     server: ServerConfig = section(ServerConfig)
     ray: RayConfig = section(RayConfig)
     placement: PlacementConfig = section(PlacementConfig)
+    paths: PathsConfig = section(PathsConfig)
 
     def __post_init__(self) -> None:
         if self.driver not in ("mujoco", "fake"):
@@ -346,19 +358,30 @@ class RhinoConfig:
             )
 
 
-def data_dir() -> Path:
-    """Return rhino's directory for what must last: $XDG_DATA_HOME/rhino."""
+def data_dir(paths: PathsConfig | None = None) -> Path:
+    """Return rhino's directory for what must last: what the config names, else $XDG_DATA_HOME/rhino."""
+    if paths and paths.data:
+        return Path(paths.data).expanduser()
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "rhino"
 
 
-def state_dir() -> Path:
-    """Return rhino's directory for run state, the e-stop latch and logs: $XDG_STATE_HOME/rhino."""
+def state_dir(paths: PathsConfig | None = None) -> Path:
+    """Return rhino's directory for run state, the e-stop latch and logs: the config's, else $XDG_STATE_HOME/rhino."""
+    if paths and paths.state:
+        return Path(paths.state).expanduser()
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "rhino"
 
 
-def database_path(config: StoreConfig) -> Path:
+def with_paths(config: RhinoConfig) -> RhinoConfig:
+    """Return the config with its empty paths resolved here: actors on a joined cluster have another environment."""
+    paths = PathsConfig(data=str(data_dir(config.paths)), state=str(state_dir(config.paths)))
+    return dataclasses.replace(config, paths=paths)
+
+
+def database_path(config: RhinoConfig) -> Path:
     """Return the database file: what the config names, else rhino.db in the data directory."""
-    return Path(config.path).expanduser() if config.path else data_dir() / "rhino.db"
+    named = config.store.path
+    return Path(named).expanduser() if named else data_dir(config.paths) / "rhino.db"
 
 
 def token_path(config: ServerConfig | None = None) -> Path:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,23 @@ from typing import Any
 import psutil
 import yaml
 
-from rhino_actors.config import NAMESPACE, RhinoConfig, config_to_tree, state_dir
-from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken, RhinoError
+from rhino_actors.config import (
+    NAMESPACE,
+    RhinoConfig,
+    config_to_tree,
+    state_dir,
+    token_path,
+    with_paths,
+)
+from rhino_actors.errors import (
+    ActorUnavailable,
+    AlreadyRunning,
+    DeployError,
+    NoMap,
+    PortTaken,
+    RhinoError,
+    original,
+)
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import RobotStatus
 
@@ -35,20 +51,23 @@ RAY_ENVIRONMENT = {
     "RAY_worker_niceness": "0",  # workers run at nice 15 else, the control loop among them
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else `uv run rhino` zips and ships the working directory
-    "RAY_DEDUP_LOGS": "0",
     # A planner host that is gone is noticed in 5 s instead of 65 s.
     "RAY_health_check_initial_delay_ms": "5000",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "3",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's new default, without its warning
 }
+# In the environment of every process that a deployment with a Ray of its own starts.
+DEPLOYMENT_VARIABLE = "RHINO_DEPLOYMENT"
 LOOP_RESTART_DELAY_S = 0.5
 LOOP_RESTARTS = (
     8  # of a loop that raises, within LOOP_RESTART_WINDOW_S, before the deployment gives up
 )
 LOOP_RESTART_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 4.0
+APP_PREFIX = "rhino-"  # of our applications among those of the cluster's Serve
+APP_NAMES = frozenset({"rhino-rest", "rhino-mcp"})
 READY_TIMEOUT_S = 90.0
 
 
@@ -71,6 +90,8 @@ class RunRecord:
     rerun: str
     rerun_web: str
     log: str
+    token_file: str  # of the API's bearer token; need not exist
+    deployment: str  # DEPLOYMENT_VARIABLE of every process that belongs to it
     started: float  # [s] since the Unix epoch
     ready: bool
 
@@ -139,8 +160,9 @@ class Deployment:
         announce: Callable[[RunRecord], None],
         show: Callable[[RobotStatus | None, NavStatus | None, MissionStatus | None, float], None],
     ) -> None:
-        self._config = config
+        self._config = with_paths(config)
         self._lean = lean
+        self._id = uuid.uuid4().hex
         self._explore = explore
         self._announce = announce
         self._show = show
@@ -157,10 +179,8 @@ class Deployment:
     async def run(self) -> None:
         """Start, supervise, end. Raises DeployError when start-up or a loop failed for good."""
         self._catch_signals()
-        _check_nothing_runs()
-        _check_port(self._config.server.host, self._config.server.port)
-        record = self._record(ready=False)
-        record.save()
+        check_nothing_runs()
+        self._record(ready=False).save()
         try:
             starting = asyncio.create_task(self._start())
             ending = asyncio.create_task(self._ending.wait())
@@ -208,6 +228,8 @@ class Deployment:
             rerun=(rerun or {}).get("grpc", ""),
             rerun_web=(rerun or {}).get("web", ""),
             log=str(log_path()),
+            token_file=str(token_path(server)),
+            deployment=self._id,
             started=time.time(),
             ready=ready,
         )
@@ -225,10 +247,7 @@ class Deployment:
         serve_started = asyncio.create_task(self._in_thread(self._start_serve))
         from rhino_actors.wiring import build_graph
 
-        try:
-            self._graph = build_graph(self._config)
-        except ValueError as error:
-            raise AlreadyRunning(f"This cluster has a robot of that name: {error}") from error
+        self._graph = build_graph(self._config)
         await serve_started
         await self._in_thread(self._serve_apps)
         await self._check_constructors()
@@ -239,10 +258,14 @@ class Deployment:
         await asyncio.shield(future)
 
     def _start_ray(self) -> None:
+        """Join the cluster that is there, or start one. Raises DeployError for what is in the way."""
+        ray_config, server = self._config.ray, self._config.server
+        address = find_cluster(ray_config.address)
+        if not address:
+            _check_port(server.host, server.port)
+        os.environ[DEPLOYMENT_VARIABLE] = self._id
         import ray
 
-        ray_config = self._config.ray
-        address = find_cluster(ray_config.address)
         common: dict[str, Any] = {
             "namespace": NAMESPACE,
             "log_to_driver": False,
@@ -252,6 +275,7 @@ class Deployment:
         if address:
             logger.info("joining the Ray cluster at %s", address)
             ray.init(address=address, **common)
+            self._check_cluster()
             return
         self._owns_ray = True
         ray.init(
@@ -265,31 +289,50 @@ class Deployment:
             **common,
         )
 
+    def _check_cluster(self) -> None:
+        """Raise AlreadyRunning or PortTaken for what others run on the joined cluster; sweep what the dead left."""
+        server, robot = self._config.server, self._config.robot.name
+        for name in (f"{robot}/platform", "poi_store"):
+            if _actor_lives(name, NAMESPACE):
+                raise AlreadyRunning(
+                    f"This Ray cluster runs a rhino deployment already: its actor {name} is alive.",
+                    "End it where it was started: rhino down.",
+                )
+        port = serve_port()
+        if port is None:
+            _check_port(server.host, server.port)
+            return
+        _delete_apps()
+        if port != server.port:
+            raise PortTaken(
+                f"Ray Serve runs on this cluster already, at port {port}, not {server.port}.",
+                f"Use that port: RHINO_PORT={port}; or end Serve there: serve shutdown.",
+            )
+
     def _start_serve(self) -> None:
         from ray import serve
 
         server = self._config.server
-        self._owns_serve = not _serve_runs()
+        self._owns_serve = serve_port() is None
         serve.start(
             proxy_location="HeadOnly",
             http_options={"host": server.host, "port": server.port, "keep_alive_timeout_s": 65},
             logging_config={"enable_access_log": False},
         )
-        self._serving = True
 
     def _serve_apps(self) -> None:
         from ray import serve
 
         from serve_app.app import build_apps
 
-        serve.run_many(
-            [
-                serve.RunTarget(
-                    app.application, name=f"rhino-{app.name}", route_prefix=app.route_prefix
-                )
-                for app in build_apps(self._config)
-            ]
-        )
+        targets = [
+            serve.RunTarget(
+                app.application, name=APP_PREFIX + app.name, route_prefix=app.route_prefix
+            )
+            for app in build_apps(self._config)
+        ]
+        self._serving = True
+        serve.run_many(targets)
 
     async def _check_constructors(self) -> None:
         """Wait until every actor answers. Raises DeployError naming the one that did not."""
@@ -299,8 +342,11 @@ class Deployment:
             try:
                 async with asyncio.timeout(READY_TIMEOUT_S):
                     await handle.__ray_ready__.remote()
-            except (ray.exceptions.RayError, TimeoutError) as error:
-                raise DeployError(f"{name} did not start: {error}") from error
+            except TimeoutError as error:
+                raise DeployError(f"{name} did not start in {READY_TIMEOUT_S:.0f} s.") from error
+            except ray.exceptions.RayError as error:
+                logger.error("%s did not start: %s", name, error)
+                raise DeployError(f"{name} did not start: {_last_line(error)}") from error
 
     async def _supervise_all(self) -> None:
         loops = [
@@ -310,13 +356,10 @@ class Deployment:
         others = [asyncio.create_task(self._watch())]
         if self._explore:
             others.append(asyncio.create_task(self._start_exploring()))
+        others.append(asyncio.create_task(self._announce_all()))
         ending = asyncio.create_task(self._ending.wait())
-        rerun = await self._rerun_address()
-        record = self._record(ready=True, rerun=rerun)
-        record.save()
-        self._announce(record)
         done, pending = await asyncio.wait(
-            {ending, *loops, *others[:1]}, return_when=asyncio.FIRST_COMPLETED
+            {ending, *loops, others[0]}, return_when=asyncio.FIRST_COMPLETED
         )
         for task in done - {ending}:
             self._failure = task.exception() or self._failure
@@ -324,28 +367,42 @@ class Deployment:
             task.cancel()
         await asyncio.gather(*pending, *others, return_exceptions=True)
 
+    async def _announce_all(self) -> None:
+        """Say that the API is served, and where everything is once Rerun has said where it listens."""
+        self._record(ready=True).save()
+        record = self._record(ready=True, rerun=await self._rerun_address())
+        record.save()
+        self._announce(record)
+
     async def _supervise(self, name: str, handle: Any) -> None:
         """Keep an actor's loop running. The reference of `run` is the only place its error shows."""
         import ray
 
         failures: list[float] = []
         while True:
+            pause = LOOP_RESTART_DELAY_S
             try:
                 await handle.run.remote()
                 logger.warning("%s: its loop ended by itself; started again", name)
             except ray.exceptions.ActorUnavailableError:
+                # Restarting, or the network was gone for a moment and the old loop still runs: the actor lets a
+                # second run wait for the first.
                 logger.error("%s: not reachable, waiting for it", name)
             except ray.exceptions.ActorDiedError as error:
-                raise DeployError(f"{name} died and does not come back: {error}") from error
+                raise DeployError(
+                    f"{name} died and does not come back: {_last_line(error)}"
+                ) from error
             except ray.exceptions.RayError as error:
                 logger.error("%s: its loop raised; started again: %s", name, error)
-            now = time.monotonic()
-            failures = [t for t in failures if now - t < LOOP_RESTART_WINDOW_S] + [now]
-            if len(failures) > LOOP_RESTARTS:
-                raise DeployError(
-                    f"{name} failed {len(failures)} times in {LOOP_RESTART_WINDOW_S:.0f} s."
-                )
-            await asyncio.sleep(LOOP_RESTART_DELAY_S * len(failures))
+                now = time.monotonic()
+                failures = [t for t in failures if now - t < LOOP_RESTART_WINDOW_S] + [now]
+                if len(failures) > LOOP_RESTARTS:
+                    window = f"{LOOP_RESTART_WINDOW_S:.0f} s"
+                    raise DeployError(
+                        f"{name} failed {len(failures)} times in {window}: {_last_line(error)}"
+                    ) from error
+                pause *= len(failures)
+            await asyncio.sleep(pause)
 
     async def _rerun_address(self) -> dict[str, str]:
         if not self._graph.viewer:
@@ -354,14 +411,19 @@ class Deployment:
         return answer if isinstance(answer, dict) else {}
 
     async def _start_exploring(self) -> None:
-        """Start exploring, again and again until there is a map to explore."""
+        """Start exploring once there is a map. Any other refusal is somebody's decision, and final."""
+        import ray
+
         while True:
             try:
                 await self._graph.explorer.start.remote("deploy --explore")
                 return
+            except (NoMap, ActorUnavailable) as error:
+                logger.info("exploring waits: %s", original(error))
             except RhinoError as error:
-                logger.info("exploring waits: %s", getattr(error, "cause", error))
-            except Exception as error:  # a restarting actor; the supervisor deals with it
+                logger.warning("not exploring: %s", original(error))
+                return
+            except ray.exceptions.RayActorError as error:  # the supervisor deals with it
                 logger.warning("exploring waits: %s", error)
             await asyncio.sleep(1.0)
 
@@ -382,10 +444,11 @@ class Deployment:
         if self._blocking:
             await asyncio.wait(self._blocking, timeout=60.0)
         if self._graph:
-            for name, method in (("stop", "stop"), ("close", "close")):
-                args = ("rhino down",) if method == "stop" else ()
-                call = getattr(self._graph.platform, method)
-                await _step(f"platform {name}", _ask(call.remote(*args), STOP_TIMEOUT_S))
+            platform = self._graph.platform
+            await _step("platform stop", _ask(platform.stop.remote("rhino down"), STOP_TIMEOUT_S))
+            await _step("platform close", _ask(platform.close.remote(), STOP_TIMEOUT_S))
+            if self._graph.viewer:  # what it records is written out
+                await _step("viewer close", _ask(self._graph.viewer.close.remote(), STOP_TIMEOUT_S))
         await _step("server and actors", asyncio.to_thread(self._stop_cluster), 60.0)
 
     def _stop_cluster(self) -> None:
@@ -399,8 +462,7 @@ class Deployment:
             if self._owns_serve:
                 serve.shutdown()  # type: ignore[no-untyped-call]
             else:
-                for name in ("rhino-rest", "rhino-mcp"):
-                    serve.delete(name)
+                _delete_apps()
         if self._graph:
             for handle in self._graph.handles.values():
                 ray.kill(handle)
@@ -452,7 +514,8 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _check_nothing_runs() -> None:
+def check_nothing_runs() -> None:
+    """Raise AlreadyRunning when the state directory names a deployment that is alive."""
     record = RunRecord.load()
     if record and record.process():
         raise AlreadyRunning(
@@ -486,15 +549,37 @@ def _describe_ray() -> tuple[str, str, str]:
     return node.gcs_address, f"http://{dashboard}" if dashboard else "", node.get_session_dir_path()
 
 
-def _serve_runs() -> bool:
+def serve_port() -> int | None:
+    """Return the port of the Serve that the connected cluster runs, or None when it runs none."""
+    from ray.serve.context import _get_global_client
+
+    client = _get_global_client(raise_if_no_controller_running=False)
+    return None if client is None else int(client.http_config.port)
+
+
+def _delete_apps() -> None:
+    """Delete the applications of a rhino deployment from the connected cluster's Serve."""
+    from ray import serve
+
+    for name in serve.status().applications:
+        if name in APP_NAMES:
+            serve.delete(name)
+
+
+def _actor_lives(name: str, namespace: str) -> bool:
     import ray
-    from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 
     try:
-        ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+        ray.get_actor(name, namespace=namespace)
         return True
     except ValueError:
         return False
+
+
+def _last_line(error: BaseException) -> str:
+    """Return what a Ray error is about: it ends with the line of the exception that it carries."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
 
 
 async def _ask(reference: Any, timeout: float = 2.0) -> Any:
@@ -536,46 +621,59 @@ def stop_deployment(timeout: float = 90.0) -> bool:
     """End the deployment that the state directory names, and whatever it left. Return False when none was there.
 
     Raises:
-        DeployError: it did not end in time, even after it was killed.
+        DeployError: something of it does not end, even after it was killed.
     """
     record = RunRecord.load()
     if record is None:
         return False
     process = record.process()
-    family = _family(process) if process else []
+    clean = False
     if process:
         process.terminate()
-        with contextlib.suppress(psutil.TimeoutExpired):
+        try:
             process.wait(timeout)
-    left = [*family, *_session_processes(record.ray_session if record.owns_ray else "")]
-    _kill(left)
+            clean = True
+        except psutil.TimeoutExpired:
+            process.kill()
+    _end_processes(record.deployment)
+    if not clean and not record.owns_ray:
+        _sweep_cluster(record.ray_address)
     RunRecord.path().unlink(missing_ok=True)
     return True
 
 
-def _family(process: psutil.Process) -> list[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return [process, *process.children(recursive=True)]
-    return []
+def _sweep_cluster(address: str) -> None:
+    """Take the applications of a deployment that was killed off a cluster that goes on."""
+    if not address or not _answers(address):
+        return
+    prepare_ray_environment()
+    import ray
+
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    try:
+        if serve_port() is not None:
+            _delete_apps()
+    finally:
+        ray.shutdown()
 
 
-def _session_processes(session: str) -> list[psutil.Process]:
-    """Processes of a Ray session of ours whose driver was killed: they name the session's directory."""
-    if not session:
-        return []
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and any(session in word for word in process.cmdline()):
-                found.append(process)
-    return found
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    _, alive = psutil.wait_procs(processes, timeout=5.0)
+def _end_processes(deployment: str) -> None:
+    """Wait for the processes that belong to a deployment to end, and kill those that do not."""
+    alive = _processes_of(deployment)
+    _, alive = psutil.wait_procs(alive, timeout=3.0)
     for process in alive:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     _, alive = psutil.wait_procs(alive, timeout=5.0)
+    alive += _processes_of(deployment)
     if alive:
         raise DeployError(f"These processes do not end: {[p.pid for p in alive]}.")
+
+
+def _processes_of(deployment: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(DEPLOYMENT_VARIABLE) == deployment:
+                found.append(process)
+    return found

@@ -21,6 +21,7 @@ from serve_app.api.deps import Services
 from serve_app.api.router import build_router
 from serve_app.handles import Handles, connect
 from serve_app.mcp.server import build_server, streamable_app
+from serve_app.refusals import log_with_serve
 from serve_app.security import Access, Guard, read_access
 
 # Streams count as ongoing requests; server.max_streams bounds them well below this.
@@ -71,6 +72,7 @@ class RestServer:
         self._access = access
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        log_with_serve()
         return create_api(connect(self._config), self._access)
 
 
@@ -82,6 +84,7 @@ class McpServer:
         self._access = access
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
+        log_with_serve()
         return create_mcp_app(connect(self._config), self._access)
 
 
@@ -113,6 +116,9 @@ def build_apps(config: RhinoConfig) -> tuple[ServedApp, ...]:
             max_ongoing_requests=MAX_ONGOING_REQUESTS,
             ray_actor_options={"num_cpus": 0.1},
             graceful_shutdown_timeout_s=2.0,  # open streams would hold a shutdown up
+            logging_config={
+                "enable_access_log": False
+            },  # a page asks many times a second; refusals are logged
         )
         deployment: Any = configured(serve.ingress()(server))
         return deployment.bind(config, access)

@@ -11,6 +11,7 @@ import anyio
 from rhino_actors.errors import (
     ActorUnavailable,
     CommandRejected,
+    ControlError,
     InvalidRequest,
     NoGoal,
     NoMission,
@@ -34,9 +35,15 @@ from rhino_actors.messages.platform import (
     VelocityAnswer,
 )
 from rhino_actors.messages.poi import Poi
-from rhino_actors.messages.sensors import CameraFrame
 from serve_app.handles import Handles, Robot
-from serve_app.schemas import NavigateStatus, State, navigate_status, path_points, state_event
+from serve_app.schemas import (
+    NavigateStatus,
+    State,
+    map_state,
+    navigate_status,
+    path_points,
+    state_event,
+)
 
 # The robot stands already when planner and explorer are told; an answer to "stop" does not wait long for them.
 STOP_PATIENCE_S = 1.0
@@ -55,22 +62,15 @@ class Stopped:
     mission_stopped: bool
 
 
-@dataclass(frozen=True)
-class View:
-    """A camera frame and how old it was when it was read [s]; None when the robot's host cannot say."""
-
-    frame: CameraFrame
-    age: float | None
-
-
 async def read_state(robot: Robot) -> State:
     """Return everything known of a robot; parts that do not answer are listed instead of failing the whole."""
-    status, nav, mission = await asyncio.gather(
+    status, nav, mission, mapping = await asyncio.gather(
         _or_unavailable(robot.platform.status()),
         _or_unavailable(robot.planner.status()),
         _or_unavailable(robot.explorer.status()),
+        _or_unavailable(robot.mapper.stats()),
     )
-    parts = {"platform": status, "planner": nav, "explorer": mission}
+    parts = {"platform": status, "mapper": mapping, "planner": nav, "explorer": mission}
     event = state_event(
         robot.name,
         robot.simulated,
@@ -79,7 +79,13 @@ async def read_state(robot: Robot) -> State:
         mission,
         [name for name, value in parts.items() if value is None],
     )
-    return State(**dict(event), path=path_points(nav))
+    if event.rates and mapping:
+        event.rates.map = mapping["publish_rate"]
+    return State(
+        **dict(event),
+        path=path_points(nav),
+        map=map_state(mapping, status) if mapping else None,
+    )
 
 
 async def _or_unavailable(call: Awaitable[T]) -> T | None:
@@ -97,25 +103,6 @@ async def current_pose(robot: Robot) -> Pose2D:
     return odometry.pose
 
 
-async def look(robot: Robot, newer_than: int = 0, wait: float = 0.0) -> View | None:
-    """Return the newest camera frame, or None when none newer came within `wait` seconds.
-
-    Raises:
-        NotAvailable: there has been no frame at all; the message says why where the driver knows.
-    """
-    frame = await robot.platform.camera(newer_than, wait=wait)
-    if frame is None and newer_than > 0:
-        newest = await robot.platform.camera()
-        if newest is not None and newest.seq < newer_than:
-            frame = newest  # the client's number is from before a restart
-    status = await robot.platform.status()
-    if frame is not None:
-        return View(frame, max(0.0, status.stamp - frame.stamp))
-    if newer_than > 0 and status.camera_age is not None:
-        return None
-    raise NotAvailable(f"There is no camera picture. Camera: {status.driver_state.camera}.")
-
-
 async def drive(robot: Robot, twist: Twist2D, client: str, rank: Rank) -> VelocityAnswer:
     """Ask the gate for a velocity; it holds for the gate's dead-man time only."""
     return await robot.platform.velocity(twist, client, rank)
@@ -124,27 +111,35 @@ async def drive(robot: Robot, twist: Twist2D, client: str, rank: Rank) -> Veloci
 async def drive_for(
     robot: Robot, twist: Twist2D, duration: float, client: str, rank: Rank
 ) -> VelocityAnswer:
-    """Drive for `duration` seconds, then send zero and let go; also when cancelled or refused half-way.
+    """Drive for `duration` seconds, then send zero and let go; also when cancelled half-way.
 
     Raises:
         InvalidRequest: the duration is not within (0, MAX_DRIVE_S].
-        ControlError: the gate refused, at the start or on the way.
+        ControlError: the gate refused, at the start or on the way: someone stopped the robot or took it over. Then
+            it is not ours any more, and nothing more is sent.
     """
     if not 0.0 < duration <= MAX_DRIVE_S:
         raise InvalidRequest(
             f"duration is {duration:g}.", f"Give seconds above 0 and up to {MAX_DRIVE_S:g}."
         )
     loop = asyncio.get_running_loop()
-    end = loop.time() + duration
+    start = loop.time()
+    end = start + duration
+    is_ours = True
     try:
         answer = await drive(robot, twist, client, rank)
         while (left := end - loop.time()) > 0.0:
             await asyncio.sleep(min(DRIVE_PERIOD_S, left))
             if loop.time() < end:
                 answer = await drive(robot, twist, client, rank)
+    except ControlError as error:
+        is_ours = False
+        driven = f"It was driven for {loop.time() - start:.1f} s of {duration:g} s."
+        raise type(error)(f"{error.message} {driven}", *error.args[1:]) from error
     finally:
-        with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
-            await _let_go(robot, client, rank)
+        if is_ours:
+            with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
+                await _let_go(robot, client, rank)
     return answer
 
 
@@ -263,7 +258,7 @@ async def wait_for_goal(
 ) -> NavStatus:
     """Wait until the goal ended, for at most `timeout` seconds; return its status then.
 
-    When the caller is cancelled while it waits, so is the goal: nobody is left who asked for it.
+    When the caller is cancelled while it waits, so is this goal: nobody is left who asked for it.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
@@ -279,7 +274,7 @@ async def wait_for_goal(
             nav = newer
     except asyncio.CancelledError:
         with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
-            await _ended(robot.planner.cancel(client))
+            await _ended(robot.planner.cancel(client, goal_id))
         raise
     return nav
 

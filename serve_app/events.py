@@ -8,15 +8,14 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from rhino_actors.errors import ActorUnavailable, RhinoError
+from rhino_actors.errors import ActorUnavailable
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
-from rhino_actors.messages.sensors import CameraFrame
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Mission, navigate_status, state_event
 
@@ -25,36 +24,6 @@ _log = logging.getLogger(__name__)
 LONG_POLL_S = 2.0
 MAP_PERIOD_S = 0.5  # maps change faster than anyone needs to draw them
 POI_PERIOD_S = 0.5
-# Ray Serve puts no back-pressure on a stream: what a client that stalled does not read piles up in the server. A
-# stream therefore ends after this time; event sources reconnect by themselves and get the whole state first.
-STREAM_LIFE_S = 300.0
-
-
-class TooManyStreams(RhinoError):
-    """This process holds as many streams open as it may."""
-
-    code = "TOO_MANY_STREAMS"
-    default_message = "Too many event and video streams are open."
-    default_hint = "Close some, or raise server.max_streams in the config."
-
-
-class StreamLimit:
-    """Counts the open streams of this process."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self.open = 0
-
-    @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Hold one stream open. Raises TooManyStreams."""
-        if self.open >= self._limit:
-            raise TooManyStreams()
-        self.open += 1
-        try:
-            yield
-        finally:
-            self.open -= 1
 
 
 @dataclass(frozen=True)
@@ -243,62 +212,3 @@ class EventHub:
         self._newest[name] = event = Event(name, next(self._ids), data)
         for mailbox in self._mailboxes:
             mailbox.put(event)
-
-
-class CameraFeed:
-    """The newest camera frame for every viewer of a robot; asks the platform once, while anybody looks."""
-
-    def __init__(self, robot: Robot) -> None:
-        self._robot = robot
-        self._frame: CameraFrame | None = None
-        self._changed = asyncio.Condition()
-        self._task: asyncio.Task[None] | None = None
-        self.viewers = 0
-
-    @asynccontextmanager
-    async def look(self) -> AsyncIterator[None]:
-        """Keep the feed running."""
-        self.viewers += 1
-        if self._task is None:
-            self._task = asyncio.create_task(self._fetch())
-        try:
-            yield
-        finally:
-            self.viewers -= 1
-            if self.viewers == 0:
-                self.close()
-
-    def close(self) -> None:
-        """Stop asking the platform; the next viewer starts it again."""
-        if self._task is not None:
-            self._task.cancel()
-        self._task = self._frame = None
-
-    async def newer(self, than: int) -> CameraFrame:
-        """Wait for a frame other than number `than`; frames in between are skipped."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._frame and self._frame.seq != than)
-            assert self._frame is not None, "the condition has just been true"
-            return self._frame
-
-    async def _fetch(self) -> None:
-        seq = 0
-        while True:
-            try:
-                frame = await self._robot.platform.camera(seq, wait=LONG_POLL_S)
-            except ActorUnavailable:
-                seq = 0  # a restarted platform counts anew
-                await asyncio.sleep(0.5)
-                continue
-            except Exception:
-                _log.exception("pictures of %s cannot be read", self._robot.name)
-                await asyncio.sleep(LONG_POLL_S)
-                continue
-            if frame is None:
-                seq = 0  # a restart that went unnoticed looks like a camera that stands still
-                await asyncio.sleep(0.01)
-                continue
-            seq = frame.seq
-            async with self._changed:
-                self._frame = frame
-                self._changed.notify_all()

@@ -4,10 +4,11 @@ Lengths in m, angles in rad counter-clockwise from +x, speeds in m/s and rad/s, 
 `odom`. Numbers that a client sends must be JSON numbers and finite; unknown fields are refused.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from rhino_actors.messages.navigation import (
     MissionKind,
@@ -60,6 +61,12 @@ class NavigateRequest(RequestModel):
     allow_unknown: StrictBool = Field(True, description="plan through cells that were never seen")
     mode: NavMode | None = Field(
         None, description="astar or direct; left out: the planner's present mode"
+    )
+
+
+class CancelRequest(RequestModel):
+    goal_id: StrictInt | None = Field(
+        None, description="give up this goal only; left out: the one in force"
     )
 
 
@@ -135,7 +142,7 @@ class GateLogLine(Answer):
     stamp: float = Field(description="[s] monotonic on the robot's host")
     wall_time: float = Field(description="[s] since the Unix epoch")
     event: str = Field(
-        description="claim, preempt, release, stop, estop, clear, zero, limit, refuse"
+        description="claim, preempt, release, stop, estop, clear, fall, recovered, zero, hold, go on, refuse, sport"
     )
     holder: str
     reason: str
@@ -165,6 +172,9 @@ class Rates(Answer):
     lidar: float = Field(description="[Hz]")
     camera: float = Field(description="[Hz]")
     control: float = Field(description="[Hz]")
+    map: float | None = Field(
+        None, description="[Hz] new maps; null in events, and while the mapper does not answer"
+    )
 
 
 class Nav(Answer):
@@ -234,8 +244,23 @@ class StateEvent(Answer):
     )
 
 
+class MapState(BaseModel):
+    epoch: int = Field(description="new after the mapper restarted")
+    seq: int = Field(description="counts the maps of an epoch; 0 before the first")
+    known_area: float = Field(description="[m2] of the cells that were seen")
+    age: float | None = Field(
+        description="[s] of the newest lidar frame in the map; null before the first"
+    )
+    frame_rate: float = Field(description="[Hz] lidar frames taken in")
+    latency_p50_ms: float = Field(
+        description="[ms] from a lidar frame to the map that holds it: half of the last ones took less"
+    )
+    latency_p99_ms: float = Field(description="[ms]")
+
+
 class State(StateEvent):
     path: list[tuple[float, float]] = Field(description="x, y [m] of the path in force")
+    map: MapState | None = Field(description="how new and how large the map is")
 
 
 class MapInfo(BaseModel):
@@ -345,6 +370,20 @@ def state_event(
     )
 
 
+def map_state(stats: Mapping[str, float], status: RobotStatus | None) -> MapState:
+    """Return what the mapper's figures say; the platform's clock tells the age, since the frame's stamp is its."""
+    stamp = stats["stamp"]
+    return MapState(
+        epoch=int(stats["epoch"]),
+        seq=int(stats["seq"]),
+        known_area=stats["known_area"],
+        age=max(0.0, status.stamp - stamp) if status and math.isfinite(stamp) else None,
+        frame_rate=stats["frame_rate"],
+        latency_p50_ms=stats["latency_ms_p50"],
+        latency_p99_ms=stats["latency_ms_p99"],
+    )
+
+
 def _status(status: RobotStatus) -> Status:
     driver = status.driver_state
     return Status(
@@ -370,6 +409,7 @@ def _rates(status: RobotStatus) -> Rates:
         lidar=status.lidar_rate,
         camera=status.camera_rate,
         control=status.control_rate,
+        map=None,
     )
 
 

@@ -10,17 +10,18 @@
 import hmac
 import ipaddress
 import json
+import logging
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rhino_actors.config import ServerConfig, state_dir
+from rhino_actors.config import ServerConfig, token_path
 from rhino_actors.errors import ConfigError, RhinoError
+from serve_app.refusals import RefusalLog
 
 TOKEN_COOKIE = "rhino_token"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -88,7 +89,7 @@ def read_access(server: ServerConfig) -> Access:
     Raises:
         ConfigError: the token file cannot be read or is empty, or a bind address beyond loopback has no token.
     """
-    path = Path(server.token_file).expanduser() if server.token_file else state_dir() / "token"
+    path = token_path(server)
     token: str | None = None
     if server.token_file or path.exists():
         try:
@@ -130,6 +131,7 @@ class Guard:
         self.app = app
         self._access = access
         self._names = _local_names(access)
+        self._log = RefusalLog()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -146,12 +148,21 @@ class Guard:
         refusal = self._refusal(scope)
         if refusal is None:
             await self.app(scope, receive, send_guarded)
-        elif scope["type"] == "websocket":
+            return
+        self._note(refusal, scope)
+        if scope["type"] == "websocket":
             await send(
                 {"type": "websocket.close", "code": 1008}
             )  # before accept: the client gets 403
         else:
             await _refuse(refusal, send_guarded)
+
+    def _note(self, refusal: RhinoError, scope: Scope) -> None:
+        peer = scope.get("client")
+        what = f"{scope.get('method', 'WebSocket')} {scope['path']}"
+        self._log.write(
+            logging.INFO, peer[0] if peer else "unknown", what, refusal.code, refusal.message
+        )
 
     def _refusal(self, scope: Scope) -> RhinoError | None:
         headers = Headers(scope=scope)

@@ -18,6 +18,7 @@ from rhino_actors.errors import (
     ActorUnavailable,
     ControlError,
     MissionRunning,
+    NoGoal,
     NoMap,
     NoMission,
     PlanningError,
@@ -32,7 +33,6 @@ from rhino_actors.messages.navigation import (
     MissionState,
     MissionStatus,
     NavState,
-    NavStatus,
     Rank,
 )
 
@@ -47,8 +47,8 @@ logger = logging.getLogger(__name__)
 
 HOLDER = "explorer"
 UNAVAILABLE_TIMEOUT_S = 60.0  # of the planner or mapper, before a mission is interrupted
-# Ends of a goal that somebody decided: the mission ends, or waits for a person, and is not driven on.
-ENDING_REASONS = frozenset({"STOPPED", "CANCELLED", "ESTOP_LATCHED", "FALLEN"})
+# Refusals that end a mission, and ends of its goal by which somebody took the robot: it waits for a person then.
+ENDING_REASONS = frozenset({"ESTOP_LATCHED", "FALLEN"})
 YIELDING_REASONS = frozenset({"PREEMPTED", "SUPERSEDED", "CONTROL_HELD"})
 
 
@@ -75,7 +75,10 @@ class ExplorerActor:
         self._planner = planner
         self._router = make_router(config)
         self._mission: ExploreMission | None = None
-        self._deciding = asyncio.Lock()  # start, stop and resume one after the other
+        self._deciding = asyncio.Lock()  # start, stop, resume, pause and end one after the other
+        self._running = asyncio.Lock()
+        self._unavailable_since: float | None = None
+        self._rank = Rank.MISSION
         self._epoch = 0
         self._started = 0.0
         self._last_pose: Pose2D | None = None
@@ -94,22 +97,40 @@ class ExplorerActor:
 
     @ray.method
     async def run(self) -> None:
-        """Carry out missions until cancelled; an exception ends the loop and reaches main."""
-        await asyncio.to_thread(self._router.warm_up)
-        await asyncio.to_thread(goal_selection.warm_up)
-        rate = Rate(self._config.explorer.seen_out_check_hz)
-        unavailable_since: float | None = None
-        while True:
-            if self._mission is not None and self._status.state is MissionState.RUNNING:
-                try:
-                    await self._step(self._mission)
-                    unavailable_since = None
-                except (ActorUnavailable, PlanningError) as error:
-                    now = time.monotonic()
-                    unavailable_since = unavailable_since or now
-                    if now - unavailable_since > UNAVAILABLE_TIMEOUT_S:
-                        await self._end(MissionState.INTERRUPTED, error.code, error.message)
-            await rate.sleep()
+        """Carry out missions until cancelled; an exception ends the loop and reaches main.
+
+        A second call waits for the first to end.
+        """
+        async with self._running:
+            await asyncio.to_thread(self._router.warm_up)
+            await asyncio.to_thread(goal_selection.warm_up)
+            if self._status.state is MissionState.INTERRUPTED:
+                await self._let_go()
+            rate = Rate(self._config.explorer.seen_out_check_hz)
+            while True:
+                mission = self._mission
+                if mission is not None and self._status.state is MissionState.RUNNING:
+                    await self._try_step(mission)
+                await rate.sleep()
+
+    async def _let_go(self) -> None:
+        """Stop what an earlier life of this actor left driving."""
+        with contextlib.suppress(ActorUnavailable, NoGoal):
+            nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
+            if nav.client == HOLDER and nav.state.is_active:
+                await call(self._planner.cancel.remote(HOLDER, nav.goal_id))  # type: ignore[call-arg]  # Ray's types drop defaults
+        with contextlib.suppress(ActorUnavailable):
+            await call(self._platform.release.remote(HOLDER))
+
+    async def _try_step(self, mission: ExploreMission) -> None:
+        try:
+            await self._step(mission)
+            self._unavailable_since = None
+        except (ActorUnavailable, PlanningError) as error:
+            now = time.monotonic()
+            self._unavailable_since = self._unavailable_since or now
+            if now - self._unavailable_since > UNAVAILABLE_TIMEOUT_S:
+                await self._conclude(mission, MissionState.INTERRUPTED, error.code, error.message)
 
     @ray.method
     async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus:
@@ -124,7 +145,8 @@ class ExplorerActor:
             if self._status.state.is_active:
                 raise MissionRunning()
             await self._refresh_map()
-            self._epoch = await self._claim(client, _mission_rank(rank))
+            self._rank = Rank.AGENT if rank is Rank.AGENT else Rank.MISSION
+            self._epoch = await self._claim(client)
             self._mission = ExploreMission(self._config.explorer, self._config.robot)
             self._started = time.monotonic()
             self._last_pose = None
@@ -159,7 +181,7 @@ class ExplorerActor:
         async with self._deciding:
             if self._status.state is not MissionState.PAUSED:
                 raise NoMission("No mission is paused.")
-            self._epoch = await self._claim(client, Rank.MISSION)
+            self._epoch = await self._claim(client)
             self._change(state=MissionState.RUNNING, reason="", message=f"Resumed by {client}.")
             return self._status
 
@@ -169,35 +191,38 @@ class ExplorerActor:
         await self._latest.newer(newer_than, wait)
         return self._status
 
-    async def _claim(self, client: str, rank: Rank) -> int:
+    async def _claim(self, client: str) -> int:
         """Take the robot for the mission and return the epoch of its goals; `client` hands it over."""
-        claim = self._platform.claim.remote(HOLDER, rank, on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
+        claim = self._platform.claim.remote(HOLDER, self._rank, on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
         return await call(claim)
 
     async def _step(self, mission: ExploreMission) -> None:
         """Hear how the goal goes, look at the map, and choose anew when the target is settled."""
         snapshot = await self._refresh_map()
         odometry = await call(self._platform.odometry.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
-        if odometry is None:
+        if odometry is None or not self._runs(mission):
             return
-        await self._note_travel(odometry.pose, snapshot)
-        nav = await call(self._planner.status.remote(0, 0.0)) if mission.goal_id else None  # type: ignore[call-arg]  # Ray's types drop defaults
-        if nav is not None and await self._goal_ended(mission, nav):
+        self._note_travel(odometry.pose, snapshot)
+        if mission.goal_id and not await self._goes_on(mission):
             return
         choice = await asyncio.to_thread(
             self._choose, mission, snapshot, odometry.pose, time.monotonic()
         )
-        if mission is not self._mission or self._status.state is not MissionState.RUNNING:
+        if not self._runs(mission):
             return
         self._change(frontiers=choice.frontiers, skipped=choice.skipped)
         if choice.is_complete and choice.gave_up:
             text = f"What is left could not be reached: {len(choice.skipped)} frontiers."
-            await self._end(MissionState.BLOCKED, "SKIPPED_AREAS", text)
+            await self._conclude(mission, MissionState.BLOCKED, "SKIPPED_AREAS", text)
         elif choice.is_complete:
             text = f"Nothing is left to see; {len(choice.skipped)} frontiers cannot be got near."
-            await self._end(MissionState.COMPLETE, "NOTHING_LEFT", text)
+            await self._conclude(mission, MissionState.COMPLETE, "NOTHING_LEFT", text)
         elif choice.target is not None:
             await self._go(mission, choice.target)
+
+    def _runs(self, mission: ExploreMission) -> bool:
+        """Say whether this mission is still the one, and not paused or ended while something was awaited."""
+        return mission is self._mission and self._status.state is MissionState.RUNNING
 
     def _choose(
         self, mission: ExploreMission, snapshot: MapSnapshot, pose: Pose2D, now: float
@@ -205,83 +230,91 @@ class ExplorerActor:
         """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
         return mission.choose(snapshot, self._router.costs_from(snapshot, pose), now)
 
-    async def _goal_ended(self, mission: ExploreMission, nav: NavStatus) -> bool:
-        """Take note of how the goal ended. Returns True when the mission goes no further."""
+    async def _goes_on(self, mission: ExploreMission) -> bool:
+        """Take note of how the goal goes. Returns False when the mission goes no further."""
+        nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
+        if not self._runs(mission):
+            return False
         if nav.goal_id != mission.goal_id:
             if nav.goal_id > mission.goal_id and nav.client != HOLDER:
-                await self._yield(f"{nav.client} sent the robot elsewhere.")
-                return True
+                await self._yield(mission, f"{nav.client} sent the robot elsewhere.")
+                return False
             mission.forget_goal()  # a restarted planner knows nothing of it
-            return False
-        if nav.state is NavState.ARRIVED:
-            mission.arrived()
+        elif nav.state is NavState.ARRIVED:
+            mission.arrived(time.monotonic())
             self._change(goals_reached=self._status.goals_reached + 1)
         elif nav.state is NavState.FAILED:
-            mission.failed()
+            mission.failed(time.monotonic())
             self._change(goals_failed=self._status.goals_failed + 1)
         elif nav.state is NavState.CANCELLED:
             if nav.reason in YIELDING_REASONS:
-                await self._yield(nav.message)
+                await self._yield(mission, nav.message)
             else:
-                await self._end(MissionState.CANCELLED, nav.reason, nav.message)
-            return True
-        return False
+                await self._conclude(mission, MissionState.CANCELLED, nav.reason, nav.message)
+            return False
+        return True
 
     async def _go(self, mission: ExploreMission, target: Target) -> None:
         request = GoalRequest(
             x=target.x,
             y=target.y,
             client=HOLDER,
-            rank=Rank.MISSION,
+            rank=self._rank,
             allow_unknown=True,
             epoch=self._epoch,
         )
         try:
             nav = await call(self._planner.navigate.remote(request), 10.0)
         except (PlanningError, ControlError) as error:
-            if mission is not self._mission:
+            if not self._runs(mission):
                 return  # ended meanwhile; the gate has refused its path
             if isinstance(error, ControlError):
-                await self._refused_control(error)
+                await self._refused_control(mission, error)
                 return
             logger.info("target (%.2f, %.2f): %s", target.x, target.y, error)
-            mission.refused(target)
+            mission.refused(target, time.monotonic())
             self._change(goals_failed=self._status.goals_failed + 1)
             return
-        mission.sent(target, nav.goal_id)
-        self._change(
-            goal=Pose2D(target.x, target.y),
-            message=f"Driving to a frontier of {target.size} cells.",
-        )
+        if self._runs(mission):
+            mission.sent(target, nav.goal_id)
+            text = f"Driving to a frontier of {target.size} cells."
+            self._change(goal=Pose2D(target.x, target.y), message=text)
 
-    async def _refused_control(self, error: ControlError) -> None:
+    async def _refused_control(self, mission: ExploreMission, error: ControlError) -> None:
         """End or pause: a latch, a fall or a stop ends the mission, another driver pauses it."""
-        status = await call(self._platform.status.remote())
-        if error.code in ENDING_REASONS or not status.gate.holder:
-            await self._end(MissionState.CANCELLED, status.gate.reason or error.code, error.message)
+        gate = (await call(self._platform.status.remote())).gate
+        if error.code in ENDING_REASONS or gate.holder in ("", HOLDER):
+            reason = gate.reason or error.code
+            await self._conclude(mission, MissionState.CANCELLED, reason, error.message)
         else:
-            await self._yield(f"{status.gate.holder} drives.")
+            await self._yield(mission, f"{gate.holder} drives.")
 
-    async def _yield(self, message: str) -> None:
-        if self._mission:
-            self._mission.forget_goal()
-        self._change(
-            state=MissionState.PAUSED,
-            reason="PREEMPTED",
-            message=f"{message} Resume when the robot may go on.",
-            goal=None,
-        )
+    async def _yield(self, mission: ExploreMission, message: str) -> None:
+        async with self._deciding:
+            if self._runs(mission):
+                mission.forget_goal()
+                text = f"{message} Resume when the robot may go on."
+                self._change(state=MissionState.PAUSED, reason="PREEMPTED", message=text, goal=None)
+
+    async def _conclude(
+        self, mission: ExploreMission, state: MissionState, reason: str, message: str
+    ) -> None:
+        """End this mission, unless it has ended or paused meanwhile."""
+        async with self._deciding:
+            if self._runs(mission):
+                await self._end(state, reason, message)
 
     async def _end(self, state: MissionState, reason: str, message: str) -> None:
+        """End the mission in force; the caller holds `_deciding`."""
         mission, self._mission = self._mission, None
+        epoch = self._epoch
+        logger.info("mission %s: %s %s", state, reason, message)
         self._change(state=state, reason=reason, message=message, goal=None)
-        with contextlib.suppress(ActorUnavailable, PlanningError):
+        with contextlib.suppress(ActorUnavailable, NoGoal):
             if mission is not None and mission.goal_id:
-                nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
-                if nav.goal_id == mission.goal_id and nav.state.is_active:
-                    await call(self._planner.cancel.remote(HOLDER))
+                await call(self._planner.cancel.remote(HOLDER, mission.goal_id))  # type: ignore[call-arg]  # Ray's types drop defaults
         with contextlib.suppress(ActorUnavailable):
-            await call(self._platform.release.remote(HOLDER))
+            await call(self._platform.release.remote(HOLDER, epoch))  # type: ignore[call-arg]  # Ray's types drop defaults
 
     async def _refresh_map(self) -> MapSnapshot:
         version, box = await call(self._mapper.snapshot.remote(self._version, 0.0), 5.0)  # type: ignore[call-arg]  # Ray's types drop defaults
@@ -292,7 +325,7 @@ class ExplorerActor:
             raise NoMap()
         return self._map
 
-    async def _note_travel(self, pose: Pose2D, snapshot: MapSnapshot) -> None:
+    def _note_travel(self, pose: Pose2D, snapshot: MapSnapshot) -> None:
         step = pose.distance_to(self._last_pose.x, self._last_pose.y) if self._last_pose else 0.0
         self._last_pose = pose
         self._change(
@@ -307,8 +340,3 @@ class ExplorerActor:
     def _publish(self, status: MissionStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
         self._latest.publish(self._status)
-
-
-def _mission_rank(rank: Rank) -> Rank:
-    """A mission that an agent starts ranks as the agent does."""
-    return Rank.AGENT if rank is Rank.AGENT else Rank.MISSION

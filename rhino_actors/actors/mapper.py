@@ -103,7 +103,7 @@ class MapperActor:
         self._published_at = -math.inf
         self._news = asyncio.Condition()
 
-        self._checkpoint = state_dir() / robot.name / "map_checkpoint.npz"
+        self._checkpoint = state_dir(config.paths) / robot.name / "map_checkpoint.npz"
         self._is_checkpointed = True
         self._checkpointed_at = time.monotonic()
         self._writing: asyncio.Task[None] | None = None
@@ -161,7 +161,8 @@ class MapperActor:
     async def stats(self) -> dict[str, float]:
         """Return counts since the start, rates [Hz], the last times [ms], and the known area [m2].
 
-        `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first.
+        `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
+        of the newest snapshot, `stamp` is of the newest frame in the map [s], -inf before the first.
         """
         now = time.monotonic()
         times = {
@@ -172,6 +173,9 @@ class MapperActor:
         counted = ("frames", "dropped_no_pose", "dropped_stale", "dropped_untrusted", "publishes")
         rows, cols = self._mapper.geometry.shape
         return {
+            "epoch": float(self._epoch),
+            "seq": float(self._seq),
+            "stamp": self._stamp,
             **{name: float(self._counts[name]) for name in counted},
             "growth_refused": float(self._mapper.growth_refused),
             "frame_rate": self._frame_rate.rate(now),

@@ -22,6 +22,7 @@ from rhino_actors.errors import (
     NoGoal,
     NoMap,
     PlanningError,
+    RhinoError,
     SupersededRequest,
 )
 from rhino_actors.messages.geometry import Pose2D, Twist2D
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_COORDINATE_M = 10_000.0
+MAP_SILENCE_S = 3.0  # of the mapper, after which the robot does not drive on
 # Recovery motions in turn: back out, turn to look elsewhere, back out again.
 RECOVERIES = (
     (Twist2D(vx=-0.2), 1.2),
@@ -63,7 +65,7 @@ class _Goal:
     mode: NavMode
     epoch: int
     life: GoalLife
-    route: Route
+    route: Route = dataclasses.field(init=False)  # there before the goal is in force
 
 
 class PlannerActor:
@@ -90,98 +92,117 @@ class PlannerActor:
         self._mode = config.planner.mode
         self._map: MapSnapshot | None = None
         self._goal: _Goal | None = None
-        # Goal ids grow over restarts of this actor too: the platform never takes an older one.
-        self._last_id = int(time.time() * 1000.0)
+        self._last_id = 0
         self._accepting = asyncio.Lock()
         self._revoked = 0  # counts cancels, so that a goal still being planned notices one
+        self._asked = 0  # counts what people and agents asked for: the newest wins
+        self._map_heard = -math.inf  # [s] when the mapper last answered
+        self._running = asyncio.Lock()
         self._status = NavStatus(mode=self._mode)
         self._latest = Latest(self._status)
 
     @ray.method
     async def run(self) -> None:
-        """Follow the map and the goal until cancelled; an exception ends the loop and reaches main."""
-        async with self._routing:
-            await asyncio.to_thread(self._router.warm_up)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._watch_map())
-            tasks.create_task(self._drive())
+        """Follow the map and the goal until cancelled; an exception ends the loop and reaches main.
+
+        A second call waits for the first to end.
+        """
+        async with self._running:
+            async with self._routing:
+                await asyncio.to_thread(self._router.warm_up)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch_map())
+                tasks.create_task(self._renew_lease())
+                tasks.create_task(self._drive())
 
     @ray.method
     async def navigate(self, request: GoalRequest) -> NavStatus:
         """Plan to a goal and send the robot off.
 
-        Returns the status with the goal's id and where it really goes.
+        Returns the status with the goal's id and where it really goes. Until the robot side has taken the new path
+        the goal in force goes on; a person's or agent's goal that cannot be planned ends it all the same, for its
+        owner wants the robot elsewhere.
 
         Raises:
             InvalidRequest: a coordinate is not finite or absurd.
-            PlanningError: there is no map, or no path; a goal that ran before has ended too.
+            PlanningError: there is no map, or no path.
             ControlError: the robot may not be moved by this client now.
             SupersededRequest: it was cancelled or replaced while it was planned.
         """
         _check(request)
         revoked = self._revoked
+        if request.epoch is None:
+            self._asked += 1
+        asked = self._asked
         async with self._accepting:
-            if revoked != self._revoked:
-                raise SupersededRequest("The goal was cancelled before it was planned.")
+            if revoked != self._revoked or (request.epoch is None and asked != self._asked):
+                raise SupersededRequest("It was cancelled or replaced before it was planned.")
+            report = await call(self._platform.follow_report.remote(0))
+            if request.epoch not in (None, report.epoch):
+                raise SupersededRequest()
             epoch = request.epoch
             if epoch is None:
                 claim = self._platform.claim.remote(request.client, request.rank)
                 epoch = await call(claim)
-            self._last_id += 1
-            goal_id = self._last_id
-            try:
-                route, _ = await self._plan(request)
-            except PlanningError as error:
-                await self._end_goal(
-                    NavState.CANCELLED, "SUPERSEDED", "A newer goal took its place."
-                )
-                await self._publish_refusal(goal_id, request, epoch, error)
-                raise
-            if revoked != self._revoked:
-                raise SupersededRequest("The goal was cancelled while it was planned.")
+            # Ids grow over restarts of this actor and on whatever host it runs: the robot side keeps the count.
+            self._last_id = max(self._last_id, report.newest_goal_id, epoch) + 1
             goal = _Goal(
-                goal_id,
+                self._last_id,
                 request,
                 request.mode or self._mode,
                 epoch,
-                GoalLife(self._config, goal_id, time.monotonic()),
-                route,
-            )
-            if self._goal:
-                self._publish(
-                    dataclasses.replace(
-                        self._status,
-                        state=NavState.CANCELLED,
-                        reason="SUPERSEDED",
-                        message="A newer goal took its place.",
-                    )
-                )
-            self._goal = goal
-            decision = goal.life.planned(time.monotonic())
-            self._publish(
-                NavStatus(
-                    state=NavState.PLANNING,
-                    goal_id=goal_id,
-                    requested=Pose2D(request.x, request.y, request.yaw or 0.0),
-                    requested_yaw=request.yaw,
-                    client=request.client,
-                    mode=goal.mode,
-                )
+                GoalLife(self._config, self._last_id, time.monotonic()),
             )
             try:
-                await self._send(goal)
-            except ControlError as error:
-                await self._end_goal(NavState.CANCELLED, error.code, error.message)
+                await self._begin(goal, revoked)
+            except RhinoError as error:
+                await self._refused(goal, error)
                 raise
-            self._tell(decision, None)
             return self._status
 
+    async def _begin(self, goal: _Goal, revoked: int) -> None:
+        """Plan, send the path, and only then put the goal in force."""
+        goal.route, _ = await self._plan(goal.request)
+        if revoked != self._revoked:
+            raise SupersededRequest("It was cancelled while it was planned.")
+        await self._send(goal)
+        if self._goal is not None:
+            self._publish_end(NavState.CANCELLED, "SUPERSEDED", "A newer goal took its place.")
+        self._goal = goal
+        self._publish(_first_status(goal, NavState.PLANNING))
+        self._tell(goal.life.planned(time.monotonic()), None)
+
+    async def _refused(self, goal: _Goal, error: RhinoError) -> None:
+        """Clean up after a goal that did not begin. A mission's own goal in force is the mission's business."""
+        request = goal.request
+        if request.epoch is not None:
+            return
+        if isinstance(error, PlanningError):
+            await self._end_goal(NavState.CANCELLED, "SUPERSEDED", "A newer goal took its place.")
+            status = _first_status(goal, NavState.FAILED)
+            text = f"{error.message} {error.hint}"
+            self._publish(dataclasses.replace(status, reason=error.code, message=text))
+        with contextlib.suppress(ActorUnavailable):
+            await self._release(goal)
+
     @ray.method
-    async def cancel(self, client: str) -> NavStatus:
-        """Drop the goal; the robot stands. Raises NoGoal when there is none."""
-        self._revoked += 1
-        if self._goal is None and not self._accepting.locked():
-            raise NoGoal()
+    async def cancel(self, client: str, goal_id: int | None = None) -> NavStatus:
+        """Drop the goal; the robot stands.
+
+        Args:
+            client: who says so.
+            goal_id: only this goal; None: whatever is in force, or being planned.
+
+        Raises:
+            NoGoal: there is none, or another one.
+        """
+        goal = self._goal
+        if goal_id is None:
+            self._revoked += 1
+            if goal is None and not self._accepting.locked():
+                raise NoGoal()
+        elif goal is None or goal.id != goal_id:
+            raise NoGoal(f"Goal {goal_id} is not in force.")
         await self._end_goal(NavState.CANCELLED, "CANCELLED", f"Cancelled by {client}.")
         return self._status
 
@@ -194,7 +215,7 @@ class PlannerActor:
 
     @ray.method
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> NavStatus:
-        """Return the status; with `wait`, once its seq is greater than `newer_than` or the time is over."""
+        """Return the status; with `wait`, once its seq is another than `newer_than` or the time is over."""
         await self._latest.newer(newer_than, wait)
         return self._status
 
@@ -202,33 +223,50 @@ class PlannerActor:
         version = (0, 0)
         while True:
             try:
-                version, box = await call(self._mapper.snapshot.remote(version, 2.0), 5.0)  # type: ignore[call-arg]  # Ray's types drop defaults
-                if box is not None:
-                    self._map = await call(box[0])
+                version, box = await call(self._mapper.snapshot.remote(version, 1.0), 3.0)  # type: ignore[call-arg]  # Ray's types drop defaults
+                self._map_heard = time.monotonic()
+                snapshot = await call(box[0]) if box is not None else None
+                # A restarted mapper begins empty; what is known holds until it has seen something.
+                if snapshot is not None and not (snapshot.is_empty and self._map):
+                    self._map = snapshot
             except ActorUnavailable:
                 version = (0, 0)
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.3)
+
+    async def _renew_lease(self) -> None:
+        """Keep the path alive while this actor is, whatever a plan takes; not when the map is lost."""
+        rate = Rate(4.0 / self._config.path_lease_s)
+        while True:
+            if self._goal is not None and not self._map_is_lost():
+                with contextlib.suppress(ActorUnavailable):
+                    await call(self._platform.follow_report.remote(self._goal.id))
+            await rate.sleep()
+
+    def _map_is_lost(self) -> bool:
+        return time.monotonic() - self._map_heard > MAP_SILENCE_S
 
     async def _drive(self) -> None:
         rate = Rate(self._config.tick_hz)
         while True:
-            if self._goal is not None:
+            goal = self._goal
+            if goal is not None and self._map_is_lost():
+                # The path's lease runs out now, and the robot stops; it is planned anew when the mapper is back.
+                text = "The mapper does not answer."
+                self._update(goal, state=NavState.PAUSED, reason="NO_MAP", message=text)
+            elif goal is not None:
                 try:
-                    await self._step(self._goal)
+                    await self._step(goal)
                 except ActorUnavailable as error:
                     self._update(
-                        self._goal, state=NavState.PAUSED, reason=error.code, message=error.message
+                        goal, state=NavState.PAUSED, reason=error.code, message=error.message
                     )
             await rate.sleep()
 
     async def _step(self, goal: _Goal) -> None:
         report = await call(self._platform.follow_report.remote(goal.id))
+        blocked = await self._is_blocked(goal.route, report.pose)
         if goal is not self._goal:
             return
-        snapshot = self._map
-        blocked = snapshot is not None and self._router.is_blocked(
-            goal.route, snapshot, report.pose
-        )
         decision = goal.life.step(report, time.monotonic(), path_is_blocked=blocked)
         if decision.action is Action.PLAN:
             decision = await self._replan(goal, decision)
@@ -241,20 +279,22 @@ class PlannerActor:
         else:
             self._tell(decision, report)
 
+    async def _is_blocked(self, route: Route, pose: Pose2D | None) -> bool:
+        snapshot = self._map
+        if snapshot is None:
+            return False
+        return await asyncio.to_thread(self._router.is_blocked, route, snapshot, pose)
+
     async def _replan(self, goal: _Goal, decision: Decision) -> Decision:
         """Plan again while the robot drives on, and send the new path if the goal still stands."""
         try:
-            route, snapshot = await self._plan(goal.request)
+            route, pose = await self._plan(goal.request)
+            if await self._is_blocked(route, pose):
+                raise PlanningError("The map changed while it was planned.")
         except PlanningError as error:
             return goal.life.plan_failed(error, time.monotonic())
         if goal is not self._goal:
             return decision
-        if snapshot is not self._map and self._router.is_blocked(
-            route, self._map or snapshot, None
-        ):
-            return goal.life.plan_failed(
-                PlanningError("The map changed meanwhile."), time.monotonic()
-            )
         goal.route = route
         try:
             await self._send(goal)
@@ -279,7 +319,8 @@ class PlannerActor:
                 )
             )
 
-    async def _plan(self, request: GoalRequest) -> tuple[Route, MapSnapshot]:
+    async def _plan(self, request: GoalRequest) -> tuple[Route, Pose2D]:
+        """Return a route on the newest map, and the pose that it starts from. Raises PlanningError."""
         snapshot = self._map
         if snapshot is None or snapshot.is_empty:
             raise NoMap()
@@ -291,7 +332,7 @@ class PlannerActor:
             route = await asyncio.to_thread(
                 self._router.plan, snapshot, odometry.pose, request, mode
             )
-        return route, snapshot
+        return route, odometry.pose
 
     async def _send(self, goal: _Goal) -> FollowReport:
         request, route = goal.request, goal.route
@@ -318,6 +359,17 @@ class PlannerActor:
         goal, self._goal = self._goal, None
         if goal is None:
             return
+        self._publish_end(state, reason, message)
+        with contextlib.suppress(ActorUnavailable):  # its lease stops the robot then
+            await call(self._platform.cancel_path.remote(goal.id))
+            if goal.request.epoch is None:  # a mission keeps its lease from goal to goal
+                await self._release(goal)
+
+    async def _release(self, goal: _Goal) -> None:
+        await call(self._platform.release.remote(goal.request.client, goal.epoch))  # type: ignore[call-arg]  # Ray's types drop defaults
+
+    def _publish_end(self, state: NavState, reason: str, message: str) -> None:
+        left = 0.0 if state is NavState.ARRIVED else self._status.distance_remaining
         self._publish(
             dataclasses.replace(
                 self._status,
@@ -326,37 +378,9 @@ class PlannerActor:
                 message=message,
                 path=None,
                 eta=None,
-                distance_remaining=0.0
-                if state is NavState.ARRIVED
-                else self._status.distance_remaining,
+                distance_remaining=left,
             )
         )
-        with contextlib.suppress(ActorUnavailable):  # its lease stops the robot then
-            await call(self._platform.cancel_path.remote(goal.id))
-            await self._release(goal.request, goal.epoch)
-
-    async def _release(self, request: GoalRequest, epoch: int) -> None:
-        """Let go of the robot, unless a mission asked: it keeps its lease from goal to goal."""
-        if request.epoch is None:
-            await call(self._platform.release.remote(request.client, epoch))  # type: ignore[call-arg]  # Ray's types drop defaults
-
-    async def _publish_refusal(
-        self, goal_id: int, request: GoalRequest, epoch: int, error: PlanningError
-    ) -> None:
-        self._publish(
-            NavStatus(
-                state=NavState.FAILED,
-                goal_id=goal_id,
-                requested=Pose2D(request.x, request.y, request.yaw or 0.0),
-                requested_yaw=request.yaw,
-                client=request.client,
-                mode=request.mode or self._mode,
-                reason=error.code,
-                message=f"{error.message} {error.hint}",
-            )
-        )
-        with contextlib.suppress(ActorUnavailable):
-            await self._release(request, epoch)
 
     def _tell(self, decision: Decision, report: FollowReport | None) -> None:
         goal = self._goal
@@ -392,6 +416,18 @@ class PlannerActor:
     def _publish(self, status: NavStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
         self._latest.publish(self._status)
+
+
+def _first_status(goal: _Goal, state: NavState) -> NavStatus:
+    request = goal.request
+    return NavStatus(
+        state=state,
+        goal_id=goal.id,
+        requested=Pose2D(request.x, request.y, request.yaw or 0.0),
+        requested_yaw=request.yaw,
+        client=request.client,
+        mode=goal.mode,
+    )
 
 
 def _check(request: GoalRequest) -> None:

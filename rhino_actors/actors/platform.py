@@ -2,13 +2,10 @@
 
 import asyncio
 import dataclasses
-import json
 import logging
 import math
-import os
 import time
 from collections.abc import Callable, Coroutine
-from pathlib import Path as FilePath
 from typing import Any
 
 import ray
@@ -17,11 +14,12 @@ from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.rate import Rate, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.control.collision_monitor import CollisionMonitor, Limited
+from rhino_actors.control.driving import PathDriving, describe
 from rhino_actors.control.motion_gate import Health, Intent, MotionGate, MotionKind
 from rhino_actors.control.path_follower import PathFollower, checked_points
 from rhino_actors.drivers.fake import FakePlatform
-from rhino_actors.drivers.platform import ACROBATICS, SPORT_COMMANDS, Platform
-from rhino_actors.errors import CommandRejected, InvalidRequest, RhinoError, UnknownCommand
+from rhino_actors.drivers.platform import ACROBATICS, Platform, check_command
+from rhino_actors.errors import CommandRejected, InvalidRequest, RhinoError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
 from rhino_actors.messages.platform import (
@@ -34,6 +32,7 @@ from rhino_actors.messages.platform import (
     VelocityAnswer,
 )
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
+from rhino_actors.storage.latch import LatchFile
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class PlatformActor:
         self._config = config
         self._clock = clock
         self._driver = driver or _build_driver(config)
-        self._latch = _LatchFile(state_dir() / config.robot.name / "estop.json")
+        self._latch = LatchFile(state_dir(config.paths) / config.robot.name / "estop.json")
         wall, now = time.time(), clock()
         by, since = self._latch.read()
         self._gate = MotionGate(
@@ -78,8 +77,12 @@ class PlatformActor:
             latched_by=by,
             latched_since=since,
         )
-        self._follower = PathFollower(config.follower)
         self._monitor = CollisionMonitor(config.collision, config.robot)
+        # An obstacle right behind the goal may keep the body just short of it.
+        near = config.follower.goal_tolerance + config.collision.stop_margin
+        self._driving = PathDriving(
+            PathFollower(config.follower), self._monitor, accept_within=near
+        )
         self._period = 1.0 / config.gate.control_rate_hz
         self._odometry: Latest[Odometry] = Latest()
         self._lidar: Latest[LidarFrame] = Latest()
@@ -92,23 +95,20 @@ class PlatformActor:
         self._sport_lock = asyncio.Lock()
         self._latch_lock = asyncio.Lock()
         self._stopping = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._ended.set()
+        self._running = asyncio.Lock()
         self._loops_run = False
 
     # life
 
     @ray.method
     async def run(self) -> None:
-        """Connect and drive until `close`. A loop that fails stops the robot, and its exception leaves here."""
-        if not self._ended.is_set():
-            raise RuntimeError("the platform's loops run already")
-        self._ended.clear()
-        try:
+        """Connect and drive until `close`. A loop that fails stops the robot, and its exception leaves here.
+
+        A second call waits for the first to end, then runs.
+        """
+        async with self._running:
             if await self._connect():
                 await self._run_loops()
-        finally:
-            self._ended.set()
 
     @ray.method
     async def close(self) -> None:
@@ -117,12 +117,12 @@ class PlatformActor:
         self._gate.stop("rhino", self._clock())
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._ended.wait()
+                await asyncio.gather(*self._background, return_exceptions=True)  # an e-stop's rest
+                async with self._running:  # the loops have ended
+                    pass
         except TimeoutError:
             logger.error("the loops did not end within %.0f s", CLOSE_TIMEOUT_S)
         await self._send_zeros()
-        for task in list(self._background):
-            task.cancel()
         await self._driver.close()
 
     # sensors
@@ -178,7 +178,10 @@ class PlatformActor:
     async def claim(
         self, client: str, rank: Rank, *, take: bool = False, on_behalf_of: str = ""
     ) -> int:
-        """Make `client` the holder; return the motion epoch that its goals carry.
+        """Make `client` the holder; return a new motion epoch, which what it decides now carries.
+
+        A path of its own drives on until one of the new epoch takes its place; later ones of older epochs are
+        refused. A mission claims once, for all its goals.
 
         Raises:
             ControlHeld, EStopLatched, RobotFallen: not now.
@@ -187,7 +190,7 @@ class PlatformActor:
 
     @ray.method
     async def release(self, client: str, epoch: int | None = None) -> None:
-        """Let go of the robot; what `client` had it do ends. With `epoch`: unless it has decided anew since then."""
+        """Let go of the robot; what `client` had it do ends. With `epoch`: unless another is the newest."""
         self._gate.release(client, self._clock(), epoch=epoch)
 
     @ray.method
@@ -199,6 +202,7 @@ class PlatformActor:
         Raises:
             InvalidRequest: a value is not finite.
             ControlHeld, EStopLatched, RobotFallen, NotConnected: not now.
+            SupersededRequest: its driving was ended, and it has not let go of the stick since.
         """
         now = self._clock()
         self._observe(now)
@@ -209,7 +213,7 @@ class PlatformActor:
         """Zero, drop the path, free the holder. Never refused."""
         now = self._clock()
         self._gate.stop(client, now)
-        self._send(Twist2D())
+        self._send_zero()
         return self._gate.status(now)
 
     @ray.method
@@ -217,26 +221,31 @@ class PlatformActor:
         """Zero at once, latch, also on disk, and let the motors damp. Never refused."""
         now = self._clock()
         self._gate.estop(client, now)
-        self._send(Twist2D())
+        logger.warning("emergency stop by %r", client)
+        # None of the three may keep the others from happening.
         self._spawn(self._damp())
-        await self._save_latch()
+        saved = self._spawn(self._save_latch())
+        self._send_zero()
+        await asyncio.shield(saved)
         return self._gate.status(now)
 
     @ray.method
     async def clear_estop(self, client: str) -> GateStatus:
         """Clear the latch. Nothing resumes; a damped robot has to be told to stand up."""
         self._gate.clear(client, self._clock())
-        await self._save_latch()
+        logger.warning("emergency stop cleared by %r", client)
+        await asyncio.shield(self._spawn(self._save_latch()))
         return self._gate.status(self._clock())
 
     # paths
 
     @ray.method
     async def follow(self, path: Path) -> FollowReport:
-        """Follow a path, in place of an earlier one of the same goal or an older goal.
+        """Follow a path, in place of an earlier one.
 
         Raises:
-            SupersededRequest: it belongs to an earlier decision, or its goal was cancelled.
+            SupersededRequest: it carries another epoch than the newest, its goal was cancelled, or a newer goal of
+                the same epoch was followed already.
             ControlHeld, EStopLatched, RobotFallen: not now.
             InvalidRequest: a path that cannot be followed.
         """
@@ -249,7 +258,7 @@ class PlatformActor:
             raise InvalidRequest(f"The path has {len(points)} poses, more than {MAX_POSES}.")
         self._observe(now)
         self._gate.start_path(path, now)
-        self._follower.set_path(points, path.final_yaw)
+        self._driving.set_path(points, path.final_yaw)
         self._distance_remaining = path.length
         return self._report(path.goal_id)
 
@@ -261,11 +270,11 @@ class PlatformActor:
 
     @ray.method
     async def cancel_path(self, goal_id: int) -> None:
-        """Stop the goal's path; no path of this goal or an older one is accepted any more."""
+        """Stop this goal's path, and accept no other of it any more. Paths of other goals are left alone."""
         was_moving = not self._gate.is_settled
         self._gate.cancel(goal_id, self._clock())
         if was_moving and self._gate.kind is MotionKind.NONE:
-            self._send(Twist2D())
+            self._send_zero()
 
     @ray.method  # type: ignore[arg-type]  # Ray's types know no keyword-only arguments
     async def nudge(
@@ -286,7 +295,7 @@ class PlatformActor:
         now = self._clock()
         self._observe(now)
         self._gate.start_nudge(
-            twist, duration, goal_id=goal_id, epoch=epoch, client=client, rank=rank, now=now
+            twist, duration, goal_id=goal_id, epoch=epoch, client=client, now=now
         )
 
     # sport commands
@@ -300,14 +309,11 @@ class PlatformActor:
             CommandRejected: acrobatics are off, or another command is being carried out.
             ControlHeld, EStopLatched, RobotFallen, NotConnected: not now.
         """
-        if command not in SPORT_COMMANDS:
-            raise UnknownCommand(
-                f"There is no sport command {command!r}.", f"Known: {', '.join(SPORT_COMMANDS)}."
-            )
+        check_command(command)
         self._observe(self._clock())
         self._admit_sport(command, client, rank)
         if command in ("StopMove", "Damp"):
-            self._send(Twist2D())
+            self._send_zero()
             return await self._driver.sport(command)
         if self._sport_lock.locked():
             raise CommandRejected(
@@ -438,7 +444,7 @@ class PlatformActor:
         self._observe(now)
         intent = self._gate.intent(now)
         if intent.kind is not MotionKind.PATH:
-            self._follower.clear()
+            self._driving.clear()
         twist, obstacle = Twist2D(), ""
         if intent.kind is not MotionKind.NONE and intent.hold is StopReason.NONE:
             twist, obstacle = self._twist_for(intent, now)
@@ -448,28 +454,16 @@ class PlatformActor:
 
     def _twist_for(self, intent: Intent, now: float) -> tuple[Twist2D, str]:
         """Return the twist of what drives, after the collision monitor, and what is in the way."""
-        twist = intent.twist
         odometry = self._odometry.value
-        if intent.kind is MotionKind.PATH and odometry is not None:
-            step = self._follower.step(odometry.pose, speed=self._gate.applied.vx, dt=self._period)
-            self._distance_remaining, self._deviation = step.distance_remaining, step.deviation
-            if step.arrived:
-                self._gate.path_arrived(now, "The robot is at the goal.")
-                return Twist2D(), ""
-            twist = step.twist
-        limited = self._limit(twist, now)
-        if not limited.blocked:
-            return limited.twist, ""
-        if intent.kind is MotionKind.PATH and odometry is not None:
-            # An obstacle right behind the goal may keep the body just short of it.
-            near = self._config.follower.goal_tolerance + self._config.collision.stop_margin
-            if self._follower.accept_here(odometry.pose, near):
-                return Twist2D(), ""
-            sideways = self._limit(self._follower.crab(odometry.pose), now)
-            if not sideways.blocked:
-                return sideways.twist, ""
-        place = f" at x {limited.where[0]:.2f}, y {limited.where[1]:.2f}" if limited.where else ""
-        return Twist2D(), f"Something is in the way{place}."
+        if intent.kind is not MotionKind.PATH or odometry is None:
+            limited = self._limit(intent.twist, now)
+            return limited.twist, describe(limited) if limited.blocked else ""
+        # The gate has seen to it that odometry and lidar are new.
+        step = self._driving.step(odometry.pose, speed=self._gate.applied.vx, dt=self._period)
+        self._distance_remaining, self._deviation = step.distance_remaining, step.deviation
+        if step.arrived:
+            self._gate.path_arrived(now, "The robot is at the goal.")
+        return step.twist, step.obstacle
 
     def _limit(self, twist: Twist2D, now: float) -> Limited:
         """Let the collision monitor look at the newest frame, if it is new enough to say anything."""
@@ -489,13 +483,17 @@ class PlatformActor:
         self._driver.send_twist(twist)
         self._gate.sent(twist)
 
+    def _send_zero(self) -> None:
+        """Send zero at once. What the driver does not take is logged: the caller has more to do."""
+        try:
+            self._send(Twist2D())
+        except Exception:
+            logger.exception("the driver does not take a zero twist")
+
     async def _send_zeros(self) -> None:
         """Send zero again and again without the loops' help."""
         for _ in range(self._config.gate.zero_repeats):
-            try:
-                self._send(Twist2D())
-            except Exception:
-                logger.exception("the driver does not take a zero twist")
+            self._send_zero()
             await asyncio.sleep(HALT_GAP_S)
 
     def _observe(self, now: float) -> None:
@@ -514,17 +512,19 @@ class PlatformActor:
     def _report(self, goal_id: int) -> FollowReport:
         state, odometry = self._gate.path_state, self._odometry.value
         pose: Pose2D | None = None if odometry is None else odometry.pose
+        epoch, newest = self._gate.epoch, self._gate.newest_goal_id
         if goal_id != state.goal_id:
-            return FollowReport(0, FollowState.NONE, pose=pose, epoch=self._gate.epoch)
+            return FollowReport(0, FollowState.NONE, pose=pose, epoch=epoch, newest_goal_id=newest)
         return FollowReport(
             goal_id=goal_id,
             state=state.state,
-            reason=state.reason.value,
+            reason=state.reason,
             message=state.message,
             pose=pose,
             distance_remaining=self._distance_remaining,
             deviation=self._deviation,
-            epoch=self._gate.epoch,
+            epoch=epoch,
+            newest_goal_id=newest,
         )
 
     # e-stop
@@ -537,8 +537,10 @@ class PlatformActor:
             self._faults["damp"] = f"The motors could not be damped: {error}"
         else:
             if result.accepted:
+                logger.info("the motors damp")
                 self._faults.pop("damp", None)
             else:
+                logger.error("the robot refused to damp its motors: %s", result.message)
                 self._faults["damp"] = f"The robot refused to damp its motors: {result.message}"
 
     async def _save_latch(self) -> None:
@@ -550,14 +552,16 @@ class PlatformActor:
                 logger.exception("the e-stop latch cannot be kept on disk")
                 self._faults["latch"] = f"The e-stop latch cannot be kept on disk: {error}"
             else:
+                logger.info("the e-stop's file says: %s", f"latched by {by!r}" if by else "clear")
                 self._faults.pop("latch", None)
 
     # small things
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def _pause(self, duration: float) -> None:
         """Sleep, but not beyond `close`."""
@@ -566,42 +570,6 @@ class PlatformActor:
                 await self._stopping.wait()
         except TimeoutError:
             return
-
-
-class _LatchFile:
-    """The e-stop latch on disk: {"latched": bool, "by": who, "since": Unix time [s]}."""
-
-    def __init__(self, path: FilePath) -> None:
-        self._path = path
-
-    def read(self) -> tuple[str | None, float | None]:
-        """Return who latched it and when; (None, None): it is not latched. What cannot be read is latched."""
-        try:
-            data = json.loads(self._path.read_text(encoding="utf-8"))
-            if data["latched"] is False:
-                return None, None
-            return str(data["by"]), float(data["since"])
-        except FileNotFoundError:
-            return None, None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            logger.error("%s cannot be read, so the e-stop is latched: %s", self._path, error)
-            return "unreadable latch file", None
-
-    def write(self, by: str | None, since: float | None) -> None:
-        """Replace the file in one step; it is on the disk when this returns. Raises OSError."""
-        data = {"latched": by is not None, "by": by or "", "since": since or 0.0}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        new = self._path.with_suffix(".new")
-        with open(new, "w", encoding="utf-8") as file:
-            json.dump(data, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _build_driver(config: RhinoConfig) -> Platform:

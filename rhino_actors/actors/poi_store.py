@@ -16,7 +16,7 @@ class PoiStore:
     """
 
     def __init__(self, config: RhinoConfig) -> None:
-        self._database = PoiDatabase(database_path(config.store))
+        self._database = PoiDatabase(database_path(config))
 
     @ray.method
     async def add(

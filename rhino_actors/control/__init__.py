@@ -1,1 +1,1 @@
-"""What runs on the robot's side, pure: motion gate, path follower, collision monitor."""
+"""What runs on the robot's side, pure: motion gate, path follower, collision monitor, driving by the two."""

@@ -31,7 +31,6 @@ class Limited:
 
     twist: Twist2D
     blocked: bool = False  # stopped by an obstacle
-    free_distance: float = math.inf  # [m] that the fastest corner can move, margin included
     where: tuple[float, float] | None = None  # x, y [m] in odom of the obstacle that limits it
 
 
@@ -54,10 +53,6 @@ class CollisionMonitor:
         band &= (np.abs(x - frame.pose.x) <= REACH) & (np.abs(y - frame.pose.y) <= REACH)
         self._x, self._y = x[band].astype(np.float64), y[band].astype(np.float64)
 
-    def clear(self) -> None:
-        """Forget the frame."""
-        self._x, self._y = np.zeros(0), np.zeros(0)
-
     def limit(self, twist: Twist2D, pose: Pose2D) -> Limited:
         """Return the twist, slower where the way is short, or zero where there is none.
 
@@ -77,10 +72,10 @@ class CollisionMonitor:
         free = max(0.0, distance - self._config.stop_margin)
         allowed = self._allowed_speed(speed, free)
         if allowed < SLOWEST:
-            return Limited(Twist2D(), True, free, where)
+            return Limited(Twist2D(), True, where)
         share = min(1.0, allowed / speed)
         slower = Twist2D(twist.vx * share, twist.vy * share, twist.omega * share)
-        return Limited(slower, False, free, where)
+        return Limited(slower, False, where)
 
     def _allowed_speed(self, speed: float, free: float) -> float:
         """Return the speed from which the robot still stops within `free`, gently less the nearer it is."""

@@ -15,6 +15,7 @@ from enum import StrEnum
 from rhino_actors.config import GateConfig
 from rhino_actors.errors import (
     CommandRejected,
+    ControlError,
     ControlHeld,
     EStopLatched,
     InvalidRequest,
@@ -46,6 +47,7 @@ LOG_LENGTH = 500
 REPEAT_SILENCE_S = 1.0  # the same line of MAY_REPEAT is not logged again within this time
 MAY_REPEAT = frozenset({"refuse", "zero", "go on", "hold", "sport"})
 MAX_NAME = 200  # characters of a client's name
+KEPT_CANCELS = 64  # goals of which a path that is still on its way is refused
 NOTHING = Twist2D()
 ALWAYS_ALLOWED = "StopMove"
 # Commands that help a fallen robot, or make it safer.
@@ -76,7 +78,6 @@ class Intent:
     """What the owner has to work out a twist for."""
 
     kind: MotionKind
-    rank: Rank = Rank.AGENT
     twist: Twist2D = NOTHING  # of DIRECT and NUDGE, clamped
     hold: StopReason = StopReason.NONE  # why it must stand still for now
 
@@ -94,9 +95,11 @@ class PathState:
 class MotionGate:
     """Lease, e-stop latch, clamps, dead-man, health holds, and a log of every decision.
 
-    The *motion epoch* grows whenever an earlier decision to move becomes void: stop, e-stop, fall, pre-emption, a new
-    holder, or the holder changing from a path to direct driving and back. Paths of other epochs are refused, so
-    nothing in flight moves the robot after a stop.
+    The *motion epoch* grows with every decision to move, and whenever one becomes void: each claim, also of the
+    present holder, stop, e-stop, fall, release, pre-emption, the holder changing from a path to direct driving and
+    back. A path of another epoch than the newest is refused, so nothing in flight moves the robot after a stop.
+
+    What ends a motion ends it for a stick that is held on, too: its client must let go of it before he drives again.
     """
 
     def __init__(
@@ -146,7 +149,9 @@ class MotionGate:
         self._fallen = False
         self._path = PathState()
         self._path_epoch = -1
-        self._cancelled_through = 0
+        self._newest_goal_id = 0
+        self._cancelled: deque[int] = deque(maxlen=KEPT_CANCELS)
+        self._sticks: dict[str, float] = {}  # client that must let go -> time of his last try [s]
         self._applied = NOTHING
         self._log: deque[GateDecision] = deque(maxlen=LOG_LENGTH)
         self._noted: dict[tuple[str, str, str], float] = {}
@@ -183,6 +188,11 @@ class MotionGate:
     @property
     def path_state(self) -> PathState:
         return self._path
+
+    @property
+    def newest_goal_id(self) -> int:
+        """The highest goal id of a path or nudge that was ever accepted; 0: none."""
+        return self._newest_goal_id
 
     @property
     def applied(self) -> Twist2D:
@@ -260,7 +270,7 @@ class MotionGate:
         if lies or (tilted is not None and now - tilted >= self._config.fall_time_s):
             if not self._fallen:
                 self._fallen = True
-                self._end(StopReason.FALLEN, "The robot has fallen.", now)
+                self._drop(StopReason.FALLEN, "The robot has fallen.", now)
                 self._void()
                 self._note("fall", StopReason.FALLEN, "The robot has fallen.", now)
             if lies:
@@ -276,8 +286,8 @@ class MotionGate:
             self._note("recovered", StopReason.NONE, "The robot is upright again.", now)
 
     def trusts_pose_at(self, stamp: float) -> bool:
-        """Return False for a time [s] around an odometry jump: what was measured then must not be fused."""
-        return not self._jump_from <= stamp <= self._jump_until
+        """Return False while the robot lies, and for a time [s] around an odometry jump: not to be fused."""
+        return not self._fallen and not self._jump_from <= stamp <= self._jump_until
 
     def is_settling_after_jump(self, now: float) -> bool:
         """Return True while an odometry jump holds paths."""
@@ -288,7 +298,10 @@ class MotionGate:
     def claim(
         self, client: str, rank: Rank, now: float, *, take: bool = False, on_behalf_of: str = ""
     ) -> int:
-        """Make `client` the holder and return the motion epoch for its goals.
+        """Make `client` the holder and return a new motion epoch for what it decides now.
+
+        A path or nudge of the present holder drives on until one of the new epoch replaces it or it ends by itself;
+        nothing else of an earlier epoch is accepted any more.
 
         Raises:
             InvalidRequest: an empty name.
@@ -298,9 +311,11 @@ class MotionGate:
         name, rank = _name(client), Rank(rank)
         self._refuse_if_unsafe(name, now)
         if name != self._holder:
-            self._take_over(name, rank, now, take=take, on_behalf_of=on_behalf_of)
-        elif self._epoch_is_direct:
-            self._end(StopReason.PREEMPTED, f"{name} asked for something else.", now)
+            self._refuse_if_held(name, rank, now, take=take, on_behalf_of=on_behalf_of)
+            self._take_over(name, now)
+        else:
+            if self._epoch_is_direct:
+                self._end(StopReason.PREEMPTED, f"{name} asked for something else.", now)
             self._new_epoch()
         self._rank = rank
         self._seen = now
@@ -309,12 +324,13 @@ class MotionGate:
     def release(self, client: str, now: float, *, epoch: int | None = None) -> None:
         """Let go of the robot.
 
-        Nothing happens when `client` is not the holder, or when `epoch` is given and is not the present one: then
-        the holder has decided anew meanwhile, and what it let go of is over already.
+        Nothing happens when `client` is not the holder, or when `epoch` is given and is not the newest: then the
+        holder has decided anew meanwhile, and what it let go of is over already.
         """
         if client and client == self._holder and epoch in (None, self._epoch):
-            self._end(StopReason.RELEASED, f"{client} let go.", now)
-            self._note("release", StopReason.RELEASED, f"{client} let go.", now)
+            message = f"{client} let go."
+            self._drop(StopReason.RELEASED, message, now)
+            self._note("release", StopReason.RELEASED, message, now)
             self._void()
 
     def velocity(self, twist: Twist2D, client: str, rank: Rank, now: float) -> VelocityAnswer:
@@ -325,20 +341,31 @@ class MotionGate:
         Raises:
             InvalidRequest: a value is not a finite number, or the name is empty.
             ControlHeld, EStopLatched, RobotFallen, NotConnected: it may not be driven now.
+            SupersededRequest: its driving was ended, and it has neither sent zero since nor been silent for the
+                dead-man's time: the stick is still held from before.
         """
         name, rank = _name(client), Rank(rank)
-        if not _is_finite(twist):
-            self._note("refuse", StopReason.NONE, "A velocity was not finite.", now, name)
-            raise InvalidRequest(f"A velocity is not a finite number: {twist}.")
-        self._refuse_if_unsafe(name, now)
-        if not self._health.connected:
-            self._note("refuse", StopReason.NOT_CONNECTED, "The robot is not connected.", now, name)
-            raise NotConnected()
+        is_zero = _is_finite(twist) and twist.is_zero
+        # First: each try counts, refused or not.
+        holds_stick = self._holds_stick(name, is_zero, now)
+        try:
+            self._refuse_velocity(twist, name, rank, now)
+        except ControlError:
+            if not is_zero:  # it does not get the robot by holding on until nobody else has it
+                self._remember_stick(name, now)
+            raise
+        if holds_stick:
+            if is_zero:  # letting go takes nothing and ends nothing
+                return VelocityAnswer(twist, NOTHING, False, self.holder(now))
+            self._note("refuse", StopReason.NONE, "The stick is held from before.", now, name)
+            raise SupersededRequest(
+                "The robot was stopped, or somebody took over, while this drove it.",
+                "Let go of the stick first, then drive on.",
+            )
         if name != self._holder:
-            self._take_over(name, rank, now)
+            self._take_over(name, now)
         elif not self._epoch_is_direct:
-            self._end(StopReason.PREEMPTED, f"{name} drives by hand.", now)
-            self._end_waiting_path(StopReason.PREEMPTED, f"{name} drives by hand.")
+            self._drop(StopReason.PREEMPTED, f"{name} drives by hand.", now)
             self._new_epoch()
         self._rank = rank
         self._seen = now
@@ -354,12 +381,23 @@ class MotionGate:
         applied = clamped if stands else NOTHING
         return VelocityAnswer(twist, applied, applied != twist, name)
 
+    def _refuse_velocity(self, twist: Twist2D, name: str, rank: Rank, now: float) -> None:
+        """Raise what keeps a client from driving directly."""
+        if not _is_finite(twist):
+            self._note("refuse", StopReason.NONE, "A velocity was not finite.", now, name)
+            raise InvalidRequest(f"A velocity is not a finite number: {twist}.")
+        self._refuse_if_unsafe(name, now)
+        if not self._health.connected:
+            self._note("refuse", StopReason.NOT_CONNECTED, "The robot is not connected.", now, name)
+            raise NotConnected()
+        if name != self._holder:
+            self._refuse_if_held(name, rank, now)
+
     def stop(self, client: str, now: float) -> None:
         """Zero, drop what moves the robot, free the holder. Anyone may, always."""
         client = _any_name(client)
         message = f"Stopped by {client}."
-        self._end(StopReason.STOPPED, message, now)
-        self._end_waiting_path(StopReason.STOPPED, message)
+        self._drop(StopReason.STOPPED, message, now)
         self._reason = StopReason.STOPPED
         self._zeros_left = self._config.zero_repeats
         self._void()
@@ -369,8 +407,7 @@ class MotionGate:
         """Latch the emergency stop. Anyone may, always; the first name stays."""
         client = _any_name(client)
         message = f"Emergency stop by {client}."
-        self._end(StopReason.ESTOP, message, now)
-        self._end_waiting_path(StopReason.ESTOP, message)
+        self._drop(StopReason.ESTOP, message, now)
         self._reason = StopReason.ESTOP
         self._zeros_left = self._config.zero_repeats
         self._void()
@@ -395,18 +432,18 @@ class MotionGate:
     # paths
 
     def start_path(self, path: Path, now: float) -> None:
-        """Let a path drive the robot, in place of an earlier one of the same epoch.
+        """Let a path drive the robot, in place of an earlier one. Its client keeps the rank it claimed with.
 
         Raises:
-            InvalidRequest: its lease is not a positive number.
-            SupersededRequest: another epoch, or its goal was cancelled or is older than the present one.
+            InvalidRequest: its lease or goal id is not a positive number.
+            SupersededRequest: another epoch than the newest, or its goal was cancelled or is older than one of the
+                same epoch.
             ControlHeld, EStopLatched, RobotFallen: it may not be driven now.
         """
         lease = path.valid_for_s
         if not (math.isfinite(lease) and lease > 0.0):
             raise InvalidRequest(f"valid_for_s is {lease}.", "A lease is a positive time in s.")
         self._admit(path.goal_id, path.epoch, path.client, now)
-        self._rank = Rank(path.rank)
         self._kind = MotionKind.PATH
         self._lease = min(lease, MAX_LEASE_S)
         self._until = now + self._lease
@@ -422,14 +459,12 @@ class MotionGate:
         goal_id: int,
         epoch: int,
         client: str,
-        rank: Rank,
         now: float,
     ) -> None:
         """Let a short recovery motion drive the robot, in place of the goal's path. Raises like `start_path`."""
         if not (_is_finite(twist) and math.isfinite(duration) and duration > 0.0):
             raise InvalidRequest("A nudge needs finite values and a positive duration.")
         self._admit(goal_id, epoch, client, now)
-        self._rank = Rank(rank)
         self._kind = MotionKind.NUDGE
         self._twist = _limit(self._clamp(twist), MAX_NUDGE)
         self._until = now + min(duration, MAX_NUDGE_S)
@@ -440,20 +475,24 @@ class MotionGate:
         self._set_hold(self._health_hold(now), now)
 
     def renew(self, goal_id: int, now: float) -> None:
-        """Renew the lease of a goal's path, and its client's hold on the robot."""
-        if goal_id != self._path.goal_id or self._path_epoch != self._epoch:
+        """Renew the lease of a goal's path, and its client's hold on the robot.
+
+        What drives is renewed whatever its epoch is; what has ended keeps the robot only for the newest epoch.
+        """
+        if goal_id != self._path.goal_id:
             return
-        self._seen = now
+        drives = self._kind in (MotionKind.PATH, MotionKind.NUDGE)
+        if drives or self._path_epoch == self._epoch:
+            self._seen = now
         if self._kind is MotionKind.PATH:
             self._until = now + self._lease
 
     def cancel(self, goal_id: int, now: float) -> None:
-        """Stop a goal's path, and never again accept one of this goal or an older one."""
-        self._cancelled_through = max(self._cancelled_through, goal_id)
-        if self._path.goal_id <= goal_id and self._kind in (MotionKind.PATH, MotionKind.NUDGE):
-            self._end(StopReason.CANCELLED, "The goal was cancelled.", now)
-        elif 0 < self._path.goal_id <= goal_id:
-            self._end_waiting_path(StopReason.CANCELLED, "The goal was cancelled.")
+        """Stop this goal's path or nudge, and never again accept one of it. Other goals are left alone."""
+        if goal_id not in self._cancelled:
+            self._cancelled.append(goal_id)
+        if goal_id == self._path.goal_id and self._kind is not MotionKind.DIRECT:
+            self._drop(StopReason.CANCELLED, "The goal was cancelled.", now)
 
     def path_arrived(self, now: float, message: str = "") -> None:
         """End the path because the robot is there."""
@@ -465,7 +504,7 @@ class MotionGate:
 
     def fail(self, message: str, now: float) -> None:
         """End all motion because a loop that it needs has failed."""
-        self._end(StopReason.LOOP_FAILED, message, now)
+        self._drop(StopReason.LOOP_FAILED, message, now)
         self._reason = StopReason.LOOP_FAILED
         self._zeros_left = self._config.zero_repeats
         self._void()
@@ -506,10 +545,10 @@ class MotionGate:
                 raise RobotFallen()
         else:
             if name != self._holder:
-                self._take_over(name, rank, now)
+                self._refuse_if_held(name, rank, now)
+                self._take_over(name, now)
             else:
-                self._end(StopReason.POSTURE, f"{name} asked for {command}.", now)
-                self._end_waiting_path(StopReason.POSTURE, f"{name} asked for {command}.")
+                self._drop(StopReason.SPORT, f"{name} asked for {command}.", now)
                 self._new_epoch()
             self._rank = rank
             self._seen = now
@@ -525,7 +564,7 @@ class MotionGate:
         hold = self._health_hold(now)
         if hold is not StopReason.NONE or self._hold is not StopReason.OBSTACLE:
             self._set_hold(hold, now)
-        return Intent(self._kind, self._rank, self._twist, hold)
+        return Intent(self._kind, self._twist, hold)
 
     def output(self, twist: Twist2D, now: float, *, obstacle: str = "") -> Twist2D | None:
         """Return the twist to send now, or None when nothing has to be sent.
@@ -563,18 +602,22 @@ class MotionGate:
     def _admit(self, goal_id: int, epoch: int, client: str, now: float) -> None:
         name = _name(client)
         self._refuse_if_unsafe(name, now)
+        if goal_id <= 0:
+            raise InvalidRequest(f"The goal id is {goal_id}.", "Goal ids are positive.")
         if epoch != self._epoch or self._epoch_is_direct:
             self._note("refuse", StopReason.NONE, "A path of an earlier decision.", now, name)
             raise SupersededRequest()
         if name != self._holder:
             self._raise_held(name, now)
-        if goal_id <= self._cancelled_through or goal_id < self._path.goal_id:
+        is_older = epoch == self._path_epoch and goal_id < self._path.goal_id
+        if is_older or goal_id in self._cancelled:
             self._note("refuse", StopReason.CANCELLED, "A path of a cancelled goal.", now, name)
             raise SupersededRequest(
                 "The goal was cancelled or a newer one took its place.",
                 "Ask for a new goal if it is still wanted.",
             )
         self._path_epoch = epoch
+        self._newest_goal_id = max(self._newest_goal_id, goal_id)
         self._seen = now
 
     def _refuse_if_unsafe(self, name: str, now: float) -> None:
@@ -585,21 +628,23 @@ class MotionGate:
             self._note("refuse", StopReason.FALLEN, "The robot has fallen.", now, name)
             raise RobotFallen()
 
-    def _take_over(
+    def _refuse_if_held(
         self, name: str, rank: Rank, now: float, *, take: bool = False, on_behalf_of: str = ""
     ) -> None:
-        previous = self.holder(now)
-        if previous and not (
-            rank > self._rank or on_behalf_of == previous or (take and rank >= self._rank)
+        holder = self.holder(now)
+        if holder and not (
+            rank > self._rank or on_behalf_of == holder or (take and rank >= self._rank)
         ):
             self._raise_held(name, now)
+
+    def _take_over(self, name: str, now: float) -> None:
+        previous = self.holder(now)
         if self._holder:
-            self._end(StopReason.PREEMPTED, f"{name} took over from {self._holder}.", now)
-            self._end_waiting_path(StopReason.PREEMPTED, f"{name} took over.")
+            self._drop(StopReason.PREEMPTED, f"{name} took over from {self._holder}.", now)
         if previous:
             self._note("preempt", StopReason.PREEMPTED, f"{name} took over from {previous}.", now)
+        self._keep_stick()
         self._holder = name
-        self._rank = rank
         self._new_epoch()
         self._note("claim", StopReason.NONE, f"{name} drives.", now)
 
@@ -622,8 +667,34 @@ class MotionGate:
 
     def _void(self) -> None:
         """Free the holder and make every earlier decision void."""
+        self._keep_stick()
         self._holder = ""
         self._new_epoch()
+
+    def _keep_stick(self) -> None:
+        """Have the holder let go of the stick before he drives again, if he drove directly."""
+        if self._epoch_is_direct:
+            self._remember_stick(self._holder, self._seen)
+
+    def _remember_stick(self, name: str, at: float) -> None:
+        """Have a client that drove, or tried to, at `at` [s] let go before it drives; forget who was silent since."""
+        limit = self._config.dead_man_s
+        self._sticks = {other: last for other, last in self._sticks.items() if at - last <= limit}
+        self._sticks[name] = at
+
+    def _holds_stick(self, name: str, is_zero: bool, now: float) -> bool:
+        """Return whether a client has held its stick ever since its driving was ended; zero is the last of it."""
+        last = self._sticks.pop(name, -math.inf)
+        if now - last > self._config.dead_man_s:
+            return False
+        if not is_zero:
+            self._sticks[name] = now
+        return True
+
+    def _drop(self, reason: StopReason, message: str, now: float) -> None:
+        """End what moves the robot, and the path that waits for its next stretch."""
+        self._end(reason, message, now)
+        self._end_waiting_path(reason, message)
 
     def _end(self, reason: StopReason, message: str, now: float) -> None:
         """End what moves the robot, if anything does; zeros follow."""

@@ -61,10 +61,6 @@ class PathFollower:
         self._joined = False
         self._crab_until = -math.inf  # [m] of progress
 
-    @property
-    def has_path(self) -> bool:
-        return len(self._points) > 0
-
     def set_path(self, poses: NDArray[np.floating], final_yaw: float | None) -> None:
         """Take a path.
 
@@ -109,7 +105,7 @@ class PathFollower:
         Raises:
             ValueError: there is no path.
         """
-        if not self.has_path:
+        if len(self._points) == 0:
             raise ValueError("there is no path to follow")
         deviation = self._advance(pose)
         remaining = float(self._along[-1]) - self._progress
@@ -125,34 +121,39 @@ class PathFollower:
         if self._progress >= self._crab_until:
             self._crab_until = -math.inf
         if self._crab_until > -math.inf:
-            twist = self._crab(pose)
+            twist = self.crab_twist(pose)
         else:
             twist = self._drive(pose, max(remaining, to_goal), speed, dt)
         return FollowStep(twist, False, max(remaining, to_goal), deviation)
 
-    def crab(self, pose: Pose2D) -> Twist2D:
-        """Follow on without turning for a while, backwards or sideways as it comes, and return the twist.
+    def crab_twist(self, pose: Pose2D) -> Twist2D:
+        """Return the twist that follows on without turning, backwards or sideways as it comes.
 
         For a place too narrow to turn in: a legged robot need not face where it goes.
         """
+        aim = self._point_at(self._progress + self._config.lookahead_distance)
+        error = math.atan2(aim[1] - pose.y, aim[0] - pose.x) - pose.yaw
+        speed = min(CRAB_SPEED, self._config.cruise_speed)
+        return Twist2D(speed * math.cos(error), speed * math.sin(error), 0.0)
+
+    def keep_heading(self) -> None:
+        """Follow on without turning for the next stretch of the path."""
         self._crab_until = self._progress + CRAB_DISTANCE
-        return self._crab(pose)
+
+    def turn_again(self) -> None:
+        """Turn to where it goes from now on."""
+        self._crab_until = -math.inf
 
     def accept_here(self, pose: Pose2D, within: float) -> bool:
         """Take the present place for the goal, if it is within `within` [m] of it: an obstacle keeps it from more.
 
         Returns True if it does; the next steps turn to the final yaw and arrive.
         """
-        if self._aligning or self.distance_to_goal(pose) > min(within, self._drive_back):
+        to_goal = pose.distance_to(float(self._points[-1, 0]), float(self._points[-1, 1]))
+        if self._aligning or to_goal > min(within, self._drive_back):
             return False
         self._aligning = True
         return True
-
-    def distance_to_goal(self, pose: Pose2D) -> float:
-        """Return the straight distance to the end of the path [m]; inf without one."""
-        if not self.has_path:
-            return math.inf
-        return pose.distance_to(float(self._points[-1, 0]), float(self._points[-1, 1]))
 
     def _align(self, pose: Pose2D, to_goal: float, deviation: float) -> FollowStep:
         error = 0.0 if self._final_yaw is None else wrap_angle(self._final_yaw - pose.yaw)
@@ -174,12 +175,6 @@ class PathFollower:
         wanted *= 1.0 - self._bend(aim) * BEND_SLOW_DOWN
         wanted = max(wanted, config.min_speed) * (1.0 - off * off)
         return Twist2D(vx=min(wanted, max(speed, 0.0) + config.acceleration * dt), omega=omega)
-
-    def _crab(self, pose: Pose2D) -> Twist2D:
-        aim = self._point_at(self._progress + self._config.lookahead_distance)
-        error = math.atan2(aim[1] - pose.y, aim[0] - pose.x) - pose.yaw
-        speed = min(CRAB_SPEED, self._config.cruise_speed)
-        return Twist2D(speed * math.cos(error), speed * math.sin(error), 0.0)
 
     def _turn(self, error: float) -> float:
         most = self._config.max_omega

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import FakeConfig, RobotConfig
-from rhino_actors.drivers.platform import SPORT_COMMANDS
-from rhino_actors.errors import ConfigError, NotConnected, UnknownCommand
+from rhino_actors.drivers.platform import check_command
+from rhino_actors.errors import ConfigError, NotConnected
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.platform import DriverState, Posture, SportResult
@@ -183,10 +183,7 @@ class FakePlatform:
 
     async def sport(self, command: str) -> SportResult:
         """Change posture, or play a show piece by standing still for a while."""
-        if command not in SPORT_COMMANDS:
-            raise UnknownCommand(
-                f"There is no sport command {command!r}.", f"Known: {', '.join(SPORT_COMMANDS)}."
-            )
+        check_command(command)
         if not self._connected:
             raise NotConnected()
         now = self._advance()

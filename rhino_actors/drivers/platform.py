@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from rhino_actors.errors import UnknownCommand
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
@@ -26,6 +27,14 @@ SPORT_COMMANDS = (
 )
 # Commands that throw the robot's weight about: refused unless `gate.allow_acrobatics` is set.
 ACROBATICS = frozenset({"FrontFlip", "FrontJump", "FrontPounce"})
+
+
+def check_command(command: str) -> None:
+    """Raise UnknownCommand, with the list of those that exist, if `command` is not one of SPORT_COMMANDS."""
+    if command not in SPORT_COMMANDS:
+        raise UnknownCommand(
+            f"There is no sport command {command!r}.", f"Known: {', '.join(SPORT_COMMANDS)}."
+        )
 
 
 class Platform(Protocol):

@@ -41,6 +41,16 @@ class Choice:
     gave_up: bool = False  # some of the skipped ones were tried in vain
 
 
+@dataclass
+class _Attempt:
+    """A place that was tried in vain."""
+
+    x: float  # [m] in odom
+    y: float
+    tries: int
+    last: float  # [s]
+
+
 class ExploreMission:
     """Chooses target after target and remembers the places that were tried in vain."""
 
@@ -48,7 +58,7 @@ class ExploreMission:
         self._config = config
         self._view_distance = robot.inscribed_radius + VIEW_MARGIN_M
         self._target: Target | None = None
-        self._attempts: list[tuple[float, float, int]] = []  # x, y [m], tries
+        self._attempts: list[_Attempt] = []
         self._nothing_since: float | None = None
         self.goal_id = 0  # of the planner, for the target in force; 0: none
 
@@ -60,18 +70,18 @@ class ExploreMission:
         """Note that the target is no longer driven to, through no fault of its own."""
         self._target, self.goal_id = None, 0
 
-    def arrived(self) -> None:
+    def arrived(self, now: float) -> None:
         """Note that the robot stands at the target: if its frontier is still there, that was a try."""
-        self._tried()
+        self._tried(now)
 
-    def failed(self) -> None:
+    def failed(self, now: float) -> None:
         """Note that the planner gave the target up."""
-        self._tried()
+        self._tried(now)
 
-    def refused(self, target: Target) -> None:
+    def refused(self, target: Target, now: float) -> None:
         """Note that the planner did not take a target."""
         self._target = target
-        self._tried()
+        self._tried(now)
 
     def choose(self, snapshot: MapSnapshot, cost_to_go: NDArray[np.float32], now: float) -> Choice:
         """Look at the newest map.
@@ -90,7 +100,7 @@ class ExploreMission:
             cost_to_go,
             resolution=geometry.resolution,
             view_distance=self._view_distance,
-            given_up=self._given_up(geometry),
+            given_up=self._given_up(geometry, now),
             skip_radius=self._config.skip_radius,
         )
         if self._target is not None and not self._is_seen_out(self._target, clusters, geometry):
@@ -107,22 +117,25 @@ class ExploreMission:
         complete = now - self._nothing_since >= self._config.settle_time_s
         return _choice(None, complete, None, clusters, skipped, geometry)
 
-    def _tried(self) -> None:
+    def _tried(self, now: float) -> None:
         target, self._target, self.goal_id = self._target, None, 0
         if target is None:
             return
         place = (target.frontier_x, target.frontier_y)
-        for i, (x, y, tries) in enumerate(self._attempts):
-            if math.dist(place, (x, y)) <= self._config.skip_radius:
-                self._attempts[i] = (x, y, tries + 1)
+        for attempt in self._attempts:
+            if math.dist(place, (attempt.x, attempt.y)) <= self._config.skip_radius:
+                attempt.tries += 1
+                attempt.last = now
                 return
-        self._attempts.append((*place, 1))
+        self._attempts.append(_Attempt(*place, 1, now))
 
-    def _given_up(self, geometry: GridGeometry) -> list[Cell]:
+    def _given_up(self, geometry: GridGeometry, now: float) -> list[Cell]:
+        """Return the places given up; one is tried anew after give_up_s, for doors open and people walk on."""
+        self._attempts = [a for a in self._attempts if now - a.last < self._config.give_up_s]
         return [
-            geometry.cell_from_world(x, y)
-            for x, y, tries in self._attempts
-            if tries >= self._config.max_attempts
+            geometry.cell_from_world(a.x, a.y)
+            for a in self._attempts
+            if a.tries >= self._config.max_attempts
         ]
 
     def _is_seen_out(

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.platform import StopReason
 
 
 class Rank(IntEnum):
@@ -64,11 +65,11 @@ class GoalRequest:
 class Path:
     """A path for the robot side to follow, with a lease: no renewal within `valid_for_s`, and it stops."""
 
-    goal_id: int
-    epoch: int  # motion epoch it was decided in; the gate refuses older ones
+    goal_id: int  # positive; within one epoch none older than the newest is accepted
+    epoch: int  # motion epoch it was decided in; the gate refuses all but the newest
     poses: NDArray[np.float64]  # (N, 3) x, y [m], yaw [rad] in odom, N >= 1
     client: str
-    rank: Rank
+    rank: Rank  # for people: the gate counts the one that the client claimed with
     final_yaw: float | None = None  # [rad] to turn to at the end; None: keep the heading of arrival
     length: float = 0.0  # [m]
     map_epoch: int = 0
@@ -94,12 +95,13 @@ class FollowReport:
 
     goal_id: int  # 0: none
     state: FollowState
-    reason: str = ""  # code: STALE_LIDAR, STALE_ODOMETRY, ODOM_JUMP, OBSTACLE, LEASE_EXPIRED, PREEMPTED, STOPPED, ...
+    reason: StopReason = StopReason.NONE  # why it waits or ended
     message: str = ""
     pose: Pose2D | None = None  # newest, in odom
     distance_remaining: float = 0.0  # [m] along the path
     deviation: float = 0.0  # [m] from the path
-    epoch: int = 0  # the gate's present motion epoch
+    epoch: int = 0  # the gate's newest motion epoch
+    newest_goal_id: int = 0  # highest that the gate ever accepted, whatever goal was asked about
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class SportResult:
 
 
 class StopReason(StrEnum):
-    """Why the gate sends zero, or less than was asked for. A closed list, for programs and logs."""
+    """Why the robot does not move as it was asked to, or not any more. A closed list, for programs and logs."""
 
     NONE = ""
     IDLE = "IDLE"
@@ -57,9 +57,29 @@ class StopReason(StrEnum):
     FALLEN = "FALLEN"
     OBSTACLE = "OBSTACLE"
     ARRIVED = "ARRIVED"
-    POSTURE = "POSTURE"
+    POSTURE = "POSTURE"  # it does not stand
+    SPORT = "SPORT_COMMAND"  # the holder had it do something else
     NOT_CONNECTED = "NOT_CONNECTED"
     LOOP_FAILED = "LOOP_FAILED"
+
+    @property
+    def ends_goal(self) -> bool:
+        """True where the decision to move is void: a path that ended for this gets no successor."""
+        return self in _GOAL_ENDS
+
+
+_GOAL_ENDS = frozenset(
+    {
+        StopReason.RELEASED,
+        StopReason.STOPPED,
+        StopReason.ESTOP,
+        StopReason.PREEMPTED,
+        StopReason.CANCELLED,
+        StopReason.FALLEN,
+        StopReason.SPORT,
+        StopReason.LOOP_FAILED,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +88,7 @@ class GateDecision:
 
     stamp: float  # [s] monotonic
     wall_time: float  # [s] since the Unix epoch, for people
-    event: str  # claim, preempt, release, stop, estop, clear, zero, limit, refuse
+    event: str  # claim, preempt, release, stop, estop, clear, fall, recovered, hold, zero, go on, sport, refuse
     holder: str
     reason: str
     message: str
@@ -78,7 +98,7 @@ class GateDecision:
 class GateStatus:
     """Who drives and what the gate lets through."""
 
-    epoch: int  # motion epoch: grows whenever an earlier decision to move became void
+    epoch: int  # motion epoch: grows with every claim and whenever an earlier decision became void
     holder: str  # empty: nobody
     holder_rank: str  # human, mission, agent or empty
     latched: bool

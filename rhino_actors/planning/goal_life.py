@@ -6,10 +6,9 @@ from enum import StrEnum
 from rhino_actors.config import PlannerConfig
 from rhino_actors.errors import PlanningError
 from rhino_actors.messages.navigation import FollowReport, FollowState, NavState
+from rhino_actors.messages.platform import StopReason
 from rhino_actors.planning.progress import ProgressChecker
 
-# Ends of a path that end the goal too: somebody decided so, or the robot cannot go on.
-FINAL_REASONS = frozenset({"STOPPED", "PREEMPTED", "CANCELLED", "ESTOP_LATCHED", "FALLEN"})
 OBSTACLE_WAIT_S = 4.0  # people walk on: wait this long for an obstacle before recovering from it
 REPLAN_AT_OBSTACLE_S = 0.6  # the map needs a few frames to show what the collision monitor saw
 REPLAN_DEVIATION_M = 0.5
@@ -95,7 +94,7 @@ class GoalLife:
         return self._following(report, now, path_is_blocked)
 
     def _ended(self, report: FollowReport) -> Decision:
-        if report.reason in FINAL_REASONS:
+        if report.reason.ends_goal:
             return Decision(Action.END, NavState.CANCELLED, report.reason, report.message)
         return Decision(Action.PLAN, NavState.PLANNING, report.reason, report.message)
 
@@ -105,12 +104,12 @@ class GoalLife:
             self._waiting_since = now
         waited = now - self._waiting_since
         paused = Decision(Action.NONE, NavState.PAUSED, report.reason, report.message)
-        if report.reason != "OBSTACLE":
+        if report.reason is not StopReason.OBSTACLE:
             if waited > self._config.wait_timeout_s:
                 return Decision(Action.END, NavState.FAILED, report.reason, report.message)
             return paused
         if waited > OBSTACLE_WAIT_S:
-            return self._recover("OBSTACLE", report.message)
+            return self._recover(StopReason.OBSTACLE, report.message)
         if waited > REPLAN_AT_OBSTACLE_S and now - self._last_plan > REPLAN_AT_OBSTACLE_S:
             return Decision(Action.PLAN, NavState.PAUSED, report.reason, report.message)
         return paused

@@ -60,7 +60,7 @@ class RerunLogger:
         self._recording = rr.RecordingStream("rhino")
         self.record = ""
         self.grpc = self._serve(config.viewer)
-        self.web = self._start_web(config.viewer.web_port)
+        self.web = self._start_web(config)
         self._log_fixtures(config)
 
     def close(self) -> None:
@@ -215,11 +215,12 @@ class RerunLogger:
         # A footer would keep an index of the whole recording in memory until the end.
         return rr.FileSink(path, write_footer=False)
 
-    def _start_web(self, port: int) -> str:
+    def _start_web(self, config: RhinoConfig) -> str:
+        port = config.viewer.web_port
         if port == 0:
             return "off: viewer.web_port is 0"
         try:
-            self._web = WebViewer(port, self.grpc, state_dir() / "rerun")
+            self._web = WebViewer(port, self.grpc, state_dir(config.paths) / "rerun")
         except OSError as error:
             _log.warning("No Rerun web viewer: %s", error)
             return f"off: {error}"

@@ -7,15 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
-from serve_app.api.deps import CameraFeedDep, RobotDep, errors
-from serve_app.commands import look
-from serve_app.events import STREAM_LIFE_S, CameraFeed
+from serve_app.api.deps import CameraFeedDep, RobotDep, ServicesDep, errors
+from serve_app.camera_feed import MAX_HZ, CameraFeed
+from serve_app.streams import FILM_BYTES, Allowance
 
 router = APIRouter(tags=["camera"])
 
 MAX_WAIT_S = 10.0
 FIRST_FRAME_WAIT_S = 2.0
-MAX_STREAM_HZ = 30.0
 _BOUNDARY = "frame"
 _JPEG = {"content": {"image/jpeg": {"schema": {"type": "string", "format": "binary"}}}}
 _MJPEG = {"content": {"multipart/x-mixed-replace": {"schema": {"type": "string"}}}}
@@ -32,6 +31,7 @@ _MJPEG = {"content": {"multipart/x-mixed-replace": {"schema": {"type": "string"}
 )
 async def frame(
     robot: RobotDep,
+    services: ServicesDep,
     newer_than: Annotated[
         int, Query(ge=0, le=2**53, description="X-Frame-Seq of the frame that the client has")
     ] = 0,
@@ -45,18 +45,22 @@ async def frame(
     """Return the newest frame as soon as there is one newer than the client's.
 
     A client that asks again with each X-Frame-Seq gets every frame it can take in and never an old one. 503 with code
-    NOT_AVAILABLE when there has been no frame at all: the camera is off or has not started.
+    NOT_AVAILABLE when there has been no frame at all: the camera is off or has not started; TOO_MANY_STREAMS when too
+    many wait.
     """
-    view = await look(robot, newer_than, wait)
+    feed = services.cameras[robot.name]
+    view = feed.at_hand(newer_than)
+    if view is None:
+        with services.waits.slot():
+            view = await feed.look(newer_than, wait)
     if view is None:
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
     headers = {
         "Cache-Control": "no-store",
         "X-Frame-Seq": str(view.frame.seq),
         "X-Frame-Stamp": f"{view.frame.stamp:.4f}",
+        "X-Frame-Age": f"{view.age:.3f}",
     }
-    if view.age is not None:
-        headers["X-Frame-Age"] = f"{view.age:.3f}"
     return Response(view.frame.jpeg, media_type="image/jpeg", headers=headers)
 
 
@@ -65,13 +69,14 @@ async def frame(
     response_class=StreamingResponse,
     responses={**errors(), 200: {**_MJPEG, "description": "MJPEG"}},
 )
-async def stream(robot: RobotDep, feed: CameraFeedDep) -> StreamingResponse:
+async def stream(feed: CameraFeedDep) -> StreamingResponse:
     """Send JPEGs as they come, up to 30 a second; frames that the client cannot take in are skipped.
 
-    503 with code TOO_MANY_STREAMS when too many are open, NOT_AVAILABLE when there is no camera. A stream ends after
-    five minutes: open it again. /camera/frame is the better choice for a page of one's own.
+    503 with code TOO_MANY_STREAMS when too many are open (four for each client), NOT_AVAILABLE when there is no camera.
+    A stream ends after 8 MB (some 200 frames of 640 x 360) or five minutes, since what a client does not read piles up
+    in the server; an <img> does not open it again by itself: a page of one's own better asks for /camera/frame.
     """
-    await look(robot, 0, FIRST_FRAME_WAIT_S)
+    await feed.look(0, FIRST_FRAME_WAIT_S)
     return StreamingResponse(
         _parts(feed),
         media_type=f"multipart/x-mixed-replace; boundary={_BOUNDARY}",
@@ -81,12 +86,13 @@ async def stream(robot: RobotDep, feed: CameraFeedDep) -> StreamingResponse:
 
 async def _parts(feed: CameraFeed) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
-    end = loop.time() + STREAM_LIFE_S
+    allowance = Allowance(FILM_BYTES)
     seq = 0
-    while loop.time() < end:
+    while not allowance.is_used_up:
         sent = loop.time()
         newest = await feed.newer(seq)
         seq = newest.seq
+        allowance.spend(len(newest.jpeg))
         yield (
             (
                 f"--{_BOUNDARY}\r\nContent-Type: image/jpeg\r\nContent-Length: {len(newest.jpeg)}\r\n"
@@ -95,4 +101,4 @@ async def _parts(feed: CameraFeed) -> AsyncIterator[bytes]:
             + newest.jpeg
             + b"\r\n"
         )
-        await asyncio.sleep(max(0.0, 1.0 / MAX_STREAM_HZ - (loop.time() - sent)))
+        await asyncio.sleep(max(0.0, 1.0 / MAX_HZ - (loop.time() - sent)))

@@ -6,15 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request
 
-from rhino_actors.errors import InvalidRequest
-from serve_app.events import CameraFeed, EventHub, Mailbox, StreamLimit
+from serve_app.camera_feed import CameraFeed
+from serve_app.clients import client_name, from_header
+from serve_app.events import EventHub, Mailbox
 from serve_app.handles import Handles, Robot
 from serve_app.map_view import MapView
 from serve_app.schemas import ErrorBody
-
-MAX_CLIENT_NAME = 64
-# Names by which rhino's own parts hold the robot; a client must not pass for one of them.
-RESERVED_NAMES = frozenset({"explorer", "planner", "platform"})
+from serve_app.streams import FILMS_PER_CLIENT, StreamLimit
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,9 @@ class Services:
     """What the requests of one server process share."""
 
     handles: Handles
-    streams: StreamLimit
+    streams: StreamLimit  # events and films
+    films: StreamLimit  # MJPEG, which are streams too
+    waits: StreamLimit  # requests that wait for a frame: counted apart, so that they lock out no stream, and none them
     maps: dict[str, MapView]
     hubs: dict[str, EventHub]
     cameras: dict[str, CameraFeed]
@@ -33,6 +33,8 @@ class Services:
         return cls(
             handles=handles,
             streams=StreamLimit(handles.server.max_streams),
+            films=StreamLimit(handles.server.max_streams, FILMS_PER_CLIENT),
+            waits=StreamLimit(handles.server.max_streams),
             maps={name: MapView(robot) for name, robot in handles.robots.items()},
             hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
             cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
@@ -78,19 +80,9 @@ def named_robot(
     return robot
 
 
-def client_name(given: str | None, request: Request) -> str:
-    """Return the name that others see: what the client calls itself, else its address. Raises InvalidRequest."""
-    if not given:
-        return request.client.host if request.client else "unknown"
-    name = given.strip()
-    if not name or len(name) > MAX_CLIENT_NAME or not name.isprintable():
-        raise InvalidRequest(
-            "The client's name cannot be used.",
-            f"X-Rhino-Client has 1 to {MAX_CLIENT_NAME} printable characters.",
-        )
-    if name.lower() in RESERVED_NAMES:
-        raise InvalidRequest(f"The name {name!r} belongs to a part of rhino.", "Choose another.")
-    return name
+def address_of(request: Request) -> str | None:
+    """Return the peer's address without the port, which a client changes as it likes."""
+    return request.client.host if request.client else None
 
 
 def get_client(
@@ -101,14 +93,8 @@ def get_client(
     ] = None,
 ) -> str:
     """Return the client's name, from the header, else its address. Raises InvalidRequest."""
-    if x_rhino_client is None:
-        return client_name(None, request)
-    try:
-        # HTTP hands headers over as latin-1; names beyond it come as UTF-8 bytes.
-        given = x_rhino_client.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        given = x_rhino_client
-    return client_name(given, request)
+    given = from_header(x_rhino_client) if x_rhino_client is not None else None
+    return client_name(given, address_of(request))
 
 
 ClientDep = Annotated[str, Depends(get_client)]
@@ -118,14 +104,14 @@ def get_stream_slot(
     request: Request,
     services: ServicesDep,
     client: Annotated[str | None, Query(description="the client's name, shown to others")] = None,
-) -> Iterator[None]:
-    """Hold a place among the open streams until the response has ended. Raises TooManyStreams."""
-    client_name(client, request)
+) -> Iterator[str]:
+    """Hold a place among the open streams until the response has ended. Return the client. Raises TooManyStreams."""
+    name = client_name(client, address_of(request))
     with services.streams.slot():
-        yield
+        yield name
 
 
-StreamSlot = Annotated[None, Depends(get_stream_slot)]
+StreamSlot = Annotated[str, Depends(get_stream_slot)]  # the client's name
 
 
 # A stream's generator is not told when its client leaves while a piece is on its way out; these are, at once, as the
@@ -141,10 +127,11 @@ async def get_mailbox(
 async def get_camera_feed(
     slot: StreamSlot, robot: RobotDep, services: ServicesDep
 ) -> AsyncIterator[CameraFeed]:
-    """Keep the robot's camera feed running until the response has ended."""
+    """Keep the robot's camera feed running until the response has ended. Raises TooManyStreams."""
     feed = services.cameras[robot.name]
-    async with feed.look():
-        yield feed
+    with services.films.slot(slot):
+        async with feed.watch():
+            yield feed
 
 
 MailboxDep = Annotated[Mailbox, Depends(get_mailbox)]

@@ -1,6 +1,7 @@
 """From an error to its HTTP answer: one table, one body for all of them."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,8 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rhino_actors import errors as e
-from serve_app.events import TooManyStreams
+from serve_app.api.deps import address_of
+from serve_app.clients import HEADER, UNKNOWN, from_header
+from serve_app.refusals import RefusalLog
 from serve_app.schemas import error_body
+from serve_app.streams import TooManyStreams
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +42,8 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.RhinoError, 500),
 )
 RETRY_AFTER_S = "1"
+# 503 because it is to be asked again, and no failure: a camera that is off is asked for by every page.
+_NOT_YET = frozenset({e.NotAvailable.code, e.NoMap.code, TooManyStreams.code})
 
 _HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
     400: ("INVALID_REQUEST", "The request's body cannot be read.", "Send one JSON object, UTF-8."),
@@ -57,7 +63,8 @@ def status_of(error: e.RhinoError) -> int:
 
 
 def install(app: FastAPI) -> None:
-    """Give every error of the app the common body."""
+    """Give every error of the app the common body, and log it."""
+    app.state.refusals = RefusalLog()
     app.add_exception_handler(e.RhinoError, _rhino_error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http_error)
@@ -67,14 +74,29 @@ def install(app: FastAPI) -> None:
 async def _rhino_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, e.RhinoError), "registered for RhinoError"
     status = status_of(error)
-    if status == 500:
-        _log.error("%s %s: %s", request.method, request.url.path, error)
     holder = error.holder if isinstance(error, e.ControlHeld) else None
-    return JSONResponse(
+    return _answer(
+        request,
         error_body(error.code, error.message, error.hint, holder),
         status,
         {"Retry-After": RETRY_AFTER_S} if status == 503 else None,
     )
+
+
+def _answer(
+    request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    log: RefusalLog = request.app.state.refusals
+    given = request.headers.get(HEADER)
+    log.write(
+        logging.ERROR if status >= 500 and body["code"] not in _NOT_YET else logging.INFO,
+        from_header(given) if given else address_of(request) or UNKNOWN,
+        f"{request.method} {request.url.path}",
+        body["code"],
+        body["message"],
+        body.get("holder", ""),
+    )
+    return JSONResponse(body, status, headers)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -82,7 +104,7 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     hint = (
         "Numbers are JSON numbers, finite and in SI units: m, s, rad. /openapi.json has the fields."
     )
-    return JSONResponse(error_body("INVALID_REQUEST", _first_problem(error), hint), 422)
+    return _answer(request, error_body("INVALID_REQUEST", _first_problem(error), hint), 422)
 
 
 def _first_problem(error: RequestValidationError) -> str:
@@ -106,7 +128,7 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException), "registered for HTTPException"
     known = _HTTP_ERRORS.get(error.status_code)
     code, message, hint = known or (f"HTTP_{error.status_code}", str(error.detail), "")
-    return JSONResponse(error_body(code, message, hint), error.status_code, error.headers)
+    return _answer(request, error_body(code, message, hint), error.status_code, error.headers)
 
 
 class Unexpected:

@@ -1,13 +1,12 @@
 """GET /events: everything that changes, as server-sent events."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from fastapi import APIRouter
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 
 from serve_app.api.deps import MailboxDep, errors
-from serve_app.events import STREAM_LIFE_S
+from serve_app.streams import EVENT_BYTES, Allowance
 
 router = APIRouter(tags=["events"])
 
@@ -25,12 +24,12 @@ async def events(mailbox: MailboxDep) -> AsyncIterator[ServerSentEvent]:
     `state` (StateEvent) several times a second · `gate` (Gate) when holder, latch or reason change · `nav`
     (NavigateStatus, with the path) and `mission` (Mission) on each change · `map_update` {epoch, seq, empty} at most
     twice a second: fetch /map again · `poi_update` {version}: fetch /pois again. A client that is slow misses what was
-    overtaken. The stream ends after five minutes; event sources connect again by themselves. 503 with code
+    overtaken. The stream ends after five minutes or 4 MB; event sources connect again by themselves. 503 with code
     TOO_MANY_STREAMS when too many are open.
     """
-    loop = asyncio.get_running_loop()
-    end = loop.time() + STREAM_LIFE_S
+    allowance = Allowance(EVENT_BYTES)
     yield ServerSentEvent(comment="rhino", retry=RECONNECT_MS)
-    while loop.time() < end:
+    while not allowance.is_used_up:
         for event in await mailbox.take():
+            allowance.spend(len(event.data))
             yield ServerSentEvent(event=event.name, id=str(event.id), raw_data=event.data)

@@ -6,6 +6,7 @@ from rhino_actors.messages.navigation import Rank
 from serve_app import commands
 from serve_app.api.deps import ClientDep, RobotDep, errors
 from serve_app.schemas import (
+    CancelRequest,
     ModeRequest,
     NavigateRequest,
     NavigateStatus,
@@ -33,9 +34,12 @@ async def navigate(body: NavigateRequest, robot: RobotDep, client: ClientDep) ->
 
 
 @router.post("/cancel", responses=errors(409))
-async def cancel(robot: RobotDep, client: ClientDep) -> NavigateStatus:
-    """Give up the goal; the robot stands. 409 NO_GOAL when there is none."""
-    return navigate_status(await robot.planner.cancel(client), exploring=False)
+async def cancel(
+    robot: RobotDep, client: ClientDep, body: CancelRequest | None = None
+) -> NavigateStatus:
+    """Give up the goal; the robot stands. 409 NO_GOAL when there is none, or another than the one named."""
+    goal_id = body.goal_id if body else None
+    return navigate_status(await robot.planner.cancel(client, goal_id), exploring=False)
 
 
 @router.get("/status", responses=errors())

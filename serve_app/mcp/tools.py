@@ -5,6 +5,7 @@ A refusal is a tool error that reads `CODE: what is wrong. What to do.`
 
 import asyncio
 import functools
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -13,14 +14,18 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
+from starlette.requests import Request
 
-from rhino_actors.errors import NotAvailable, RhinoError
+from rhino_actors.errors import ActorUnavailable, ControlHeld, NotAvailable, RhinoError
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import NavStatus, Rank
 from serve_app import commands
+from serve_app.camera_feed import CameraFeed
+from serve_app.clients import HEADER, assistant_name, from_header
 from serve_app.handles import Handles, Robot
 from serve_app.images import jpeg_within, map_png_within
 from serve_app.map_view import MapView, overlay_of
+from serve_app.refusals import RefusalLog
 from serve_app.schemas import (
     Gate,
     Mission,
@@ -32,6 +37,7 @@ from serve_app.schemas import (
     StopResponse,
     VelocityResponse,
 )
+from serve_app.streams import StreamLimit
 
 MAX_SIDE_PX = 1024
 MAX_IMAGE_BYTES = 200_000
@@ -70,7 +76,7 @@ class Observation(BaseModel):
     """What the picture is."""
 
     seq: int
-    age: float | None = Field(description="[s] when it was read")
+    age: float = Field(description="[s] when it was read")
     width: int = Field(description="[px]")
     height: int = Field(description="[px]")
     robot: Pose | None = Field(description="where the robot was, in odom")
@@ -92,9 +98,9 @@ class MapPicture(BaseModel):
 
 
 def with_refusals(
-    function: Callable[P, Awaitable[R]],
+    function: Callable[P, Awaitable[R]], log: RefusalLog
 ) -> Callable[P, Awaitable[R | CallToolResult]]:
-    """Hand a RhinoError to the assistant as code, sentence and hint; anything else is logged as a crash.
+    """Hand a RhinoError to the assistant as code, sentence and hint, and log it; anything else is logged as a crash.
 
     The result is made here, since the SDK puts words of its own before the text of a ToolError.
     """
@@ -104,6 +110,15 @@ def with_refusals(
         try:
             return await function(*args, **kwargs)
         except RhinoError as error:
+            context = kwargs.get("ctx")
+            log.write(
+                logging.ERROR if isinstance(error, ActorUnavailable) else logging.INFO,
+                agent_name(context) if isinstance(context, Context) else "assistant",
+                function.__name__,
+                error.code,
+                error.message,
+                error.holder if isinstance(error, ControlHeld) else "",
+            )
             return CallToolResult(
                 content=[TextContent(type="text", text=str(error))], is_error=True
             )
@@ -112,10 +127,16 @@ def with_refusals(
 
 
 def agent_name(context: Context[Any, Any]) -> str:
-    """Return the name that others see: `assistant`, and what the client calls itself where it says so."""
+    """Return the name that others see; `clients.assistant_name` says who can be told apart by it."""
+    given = context.headers.get(HEADER) if context.headers else None
     params = context.request_context.session.client_params
-    given = "".join(ch for ch in params.client_info.name if ch.isprintable()) if params else ""
-    return f"assistant ({given.strip()[:40]})" if given.strip() else "assistant"
+    request = context.request_context.request
+    peer = request.client if isinstance(request, Request) else None
+    return assistant_name(
+        from_header(given) if given else None,
+        params.client_info.name if params else None,
+        peer.host if peer else None,
+    )
 
 
 class Tools:
@@ -124,6 +145,8 @@ class Tools:
     def __init__(self, handles: Handles) -> None:
         self._handles = handles
         self._maps = MapView(handles.robot())
+        self._camera = CameraFeed(handles.robot())
+        self._waits = StreamLimit(handles.server.max_streams)
 
     @property
     def _robot(self) -> Robot:
@@ -131,6 +154,7 @@ class Tools:
 
     def register(self, server: MCPServer) -> None:
         """Add every tool to the server."""
+        log = RefusalLog()
         kinds: tuple[tuple[ToolAnnotations, tuple[Callable[..., Awaitable[Any]], ...]], ...] = (
             (_READ_ONLY, (self.get_robot_status, self.observe, self.get_map)),
             (_READ_ONLY, (self.get_nav_status, self.list_pois)),
@@ -141,7 +165,7 @@ class Tools:
         )
         for annotations, functions in kinds:
             for function in functions:
-                server.add_tool(with_refusals(function), annotations=annotations)
+                server.add_tool(with_refusals(function, log), annotations=annotations)
 
     async def get_robot_status(self) -> StateEvent:
         """Return pose, posture, battery, who drives, the goal, the mission, and how old the sensors' data are."""
@@ -150,8 +174,8 @@ class Tools:
 
     async def observe(self) -> Annotated[CallToolResult, Observation]:
         """Look through the front camera: returns the newest picture and its age."""
-        robot = self._robot
-        view = await commands.look(robot, 0, CAMERA_WAIT_S)
+        with self._waits.slot():
+            view = await self._camera.look(0, CAMERA_WAIT_S)
         assert view is not None, "without newer_than there is a frame, or an error"
         try:
             jpeg, width, height = await asyncio.to_thread(

@@ -19,8 +19,10 @@ def session() -> Iterator[tuple[World, TestClient]]:
 
 @pytest.fixture
 def world(session: tuple[World, TestClient]) -> World:
-    world, _ = session
+    world, running = session
     world.reset()
+    assert running.portal is not None
+    running.portal.call(running.app.state.services.close)  # its feeds know the world before
     return world
 
 

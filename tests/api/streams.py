@@ -1,4 +1,7 @@
-"""An endless response cannot be read through the test client, which waits for its end: this reads one as it comes."""
+"""An endless response cannot be read through the test client, which waits for its end: this reads one as it comes.
+
+Many requests at once go through it too, since the test client has one at a time.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +12,7 @@ from starlette.types import ASGIApp, Message
 
 
 class Stream:
-    """One GET whose client reads until `enough` is true of the bytes so far, then goes away."""
+    """One request whose client reads until `enough` is true of the bytes so far, then goes away."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -19,7 +22,12 @@ class Stream:
 
     @classmethod
     async def read(
-        cls, app: ASGIApp, url: str, enough: Callable[[bytes], bool], limit_s: float = 10.0
+        cls,
+        app: ASGIApp,
+        url: str,
+        enough: Callable[[bytes], bool],
+        limit_s: float = 10.0,
+        method: str = "GET",
     ) -> "Stream":
         stream = cls()
         parts = urlsplit(url)
@@ -27,7 +35,7 @@ class Stream:
             "type": "http",
             "asgi": {"version": "3.0"},
             "http_version": "1.1",
-            "method": "GET",
+            "method": method,
             "scheme": "http",
             "path": parts.path,
             "raw_path": parts.path.encode(),

@@ -1,12 +1,17 @@
+import logging
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from ray import cloudpickle
 
+import serve_app
 from rhino_actors.config import RhinoConfig, ServerConfig
 from rhino_actors.errors import ConfigError
 from serve_app.app import build_apps
+from serve_app.refusals import RefusalLog, log_with_serve
 
 # Ray Serve's own models say so when they are first imported.
 serve_import = pytest.mark.filterwarnings(
@@ -21,8 +26,36 @@ def test_serve_gets_two_applications_that_can_be_sent_to_replicas() -> None:
     for app in apps:
         deployment = app.application._bound_deployment
         assert deployment.num_replicas == 1
+        assert deployment.logging_config["enable_access_log"] is False
         assert deployment.max_ongoing_requests > ServerConfig().max_streams
         cloudpickle.loads(cloudpickle.dumps((deployment.func_or_class, deployment.init_args)))
+
+
+def test_every_file_of_the_page_is_in_the_package() -> None:
+    root = Path(serve_app.__file__).parent.parent
+    packaged = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    patterns = packaged["package-data"]["*"]
+    for file in (root / "serve_app" / "lite").iterdir():
+        assert any(file.match(pattern) for pattern in patterns), file.name
+
+
+def test_in_a_replica_the_log_goes_where_serves_own_goes() -> None:
+    own, serve = logging.getLogger("serve_app"), logging.getLogger("ray.serve")
+    before = (own.handlers[:], own.level, own.propagate)
+    heard: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record.getMessage())
+
+    try:
+        log_with_serve()
+        serve.addHandler(ear := Ear())
+        RefusalLog().write(logging.INFO, "bob", "GET /x", "NOT_FOUND", "Nothing.")
+    finally:
+        serve.removeHandler(ear)
+        own.handlers[:], own.level, own.propagate = before
+    assert heard == ["GET /x by bob: NOT_FOUND: Nothing."]
 
 
 @serve_import

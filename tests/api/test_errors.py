@@ -1,5 +1,7 @@
 """Every refusal has the same body, whatever was wrong, and a bad body never reaches an actor."""
 
+import logging
+
 import pytest
 import ray.exceptions as rx
 from fastapi.testclient import TestClient
@@ -83,6 +85,48 @@ def test_an_unforeseen_error_is_logged_and_tells_nothing(
     assert answer.json()["code"] == "INTERNAL"
     assert "secret" not in answer.text
     assert "secret detail" in caplog.text
+
+
+def refusals(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [
+        (record.levelno, record.getMessage())
+        for record in caplog.records
+        if record.name == "serve_app.refusals"
+    ]
+
+
+def test_refusals_are_logged_with_client_and_holder_and_successes_are_not(
+    client: TestClient, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="serve_app")
+    body, bob = {"vx": 0.1, "vy": 0, "omega": 0}, {"X-Rhino-Client": "bob"}
+    client.get("/api/state")
+    client.post("/api/velocity", json=body, headers={"X-Rhino-Client": "ann"})
+    assert refusals(caplog) == []
+    for _ in range(20):
+        client.post("/api/velocity", json=body, headers=bob)
+    client.post("/api/velocity", json={"vx": 0.1}, headers=bob)
+    client.get("/api/nothing%0ahere")
+    client.post("/api/stop", headers={"origin": "http://evil.example"})
+    held, invalid, missing, foreign = refusals(caplog)
+    assert held[1].startswith("POST /api/velocity by bob: CONTROL_HELD")
+    assert held[1].endswith("(ann drives)")
+    assert "INVALID_REQUEST" in invalid[1] and "bob" in invalid[1]
+    assert "NOT_FOUND" in missing[1] and "\n" not in missing[1]
+    assert "ORIGIN_NOT_ALLOWED" in foreign[1]
+    assert {level for level, _ in (held, invalid, missing, foreign)} == {logging.INFO}
+
+
+def test_failures_are_logged_as_errors_and_what_is_not_there_yet_is_not_one(
+    client: TestClient, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="serve_app")
+    client.get("/api/camera/frame?wait=0")
+    world.lost["planner"] = rx.ActorDiedError()
+    client.get("/api/navigate/status")
+    absent, failed = refusals(caplog)
+    assert absent[0] == logging.INFO and "NOT_AVAILABLE" in absent[1]
+    assert failed[0] == logging.ERROR and "ACTOR_UNAVAILABLE" in failed[1]
 
 
 def test_a_restarting_part_is_503_and_says_when_to_ask_again(

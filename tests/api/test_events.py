@@ -6,6 +6,7 @@ import pytest
 import ray.exceptions as rx
 
 from rhino_actors.messages.navigation import GoalRequest
+from serve_app import streams
 from serve_app.api import events as route
 from serve_app.app import create_api
 from serve_app.events import Event, Mailbox
@@ -125,10 +126,18 @@ async def test_listeners_that_vanish_leave_nothing_behind() -> None:
 
 
 async def test_a_stream_ends_after_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route, "STREAM_LIFE_S", 0.1)
+    monkeypatch.setattr(streams, "STREAM_LIFE_S", 0.1)
     app = create_api(World().handles())
     stream = await Stream.read(app, "/api/events", lambda body: False)
     assert stream.status == 200 and app.state.services.streams.open == 0
+
+
+async def test_a_stream_ends_after_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route, "EVENT_BYTES", 20_000)
+    app = create_api(World().handles())
+    stream = await Stream.read(app, "/api/events", lambda body: False)
+    assert 20_000 <= len(stream.body) < 60_000
+    assert app.state.services.streams.open == 0
 
 
 async def test_a_slow_listener_keeps_the_newest_of_each_kind_only() -> None:

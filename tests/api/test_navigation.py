@@ -71,6 +71,17 @@ def test_cancel_ends_the_goal_and_needs_one(client: TestClient) -> None:
     assert client.post("/api/navigate/cancel").json()["state"] == "cancelled"
 
 
+def test_a_cancel_may_name_its_goal(client: TestClient) -> None:
+    goal = client.post("/api/navigate", json={"x": 2, "y": 1}).json()["goal_id"]
+    other = client.post("/api/navigate/cancel", json={"goal_id": goal + 1})
+    assert other.status_code == 409 and other.json()["code"] == "NO_GOAL"
+    for bad in ({"goal_id": "1"}, {"goal_id": 1.5}, {"goal": 1}):
+        assert client.post("/api/navigate/cancel", json=bad).status_code == 422
+    assert client.get("/api/navigate/status").json()["state"] == "following"
+    ended = client.post("/api/navigate/cancel", json={"goal_id": goal})
+    assert ended.json()["state"] == "cancelled"
+
+
 def test_the_mode_is_set(client: TestClient, world: World) -> None:
     assert client.post("/api/navigate/mode", json={"mode": "direct"}).json() == {"mode": "direct"}
     assert world.planner.mode is NavMode.DIRECT

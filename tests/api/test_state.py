@@ -1,9 +1,17 @@
+import ast
+import asyncio
+import inspect
+from typing import Any
+
 import ray.exceptions as rx
 from fastapi.testclient import TestClient
 
+from rhino_actors.control import motion_gate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.navigation import Rank
-from tests.api.world import World
+from serve_app.commands import read_state
+from serve_app.schemas import GateLogLine
+from tests.api.world import World, snapshot
 
 
 def test_health_says_ok(client: TestClient) -> None:
@@ -22,6 +30,58 @@ def test_state_has_pose_status_gate_goal_mission_and_ages(client: TestClient, wo
     assert state["rates"]["odometry"] == 50.0
     assert state["simulated"] is True
     assert state["path"] == [] and state["unavailable"] == []
+
+
+def test_state_tells_how_new_and_how_large_the_map_is(client: TestClient, world: World) -> None:
+    state = client.get("/api/state").json()
+    assert state["map"] == {
+        "epoch": world.mapper.current.epoch,
+        "seq": 1,
+        "known_area": 3.0,
+        "age": 99.0,
+        "frame_rate": 7.7,
+        "latency_p50_ms": 20.0,
+        "latency_p99_ms": 60.0,
+    }
+    assert state["rates"]["map"] == 7.5
+    world.mapper.current = snapshot(0)
+    assert client.get("/api/state").json()["map"]["age"] is None
+
+
+def test_state_works_while_the_mapper_is_dead(client: TestClient, world: World) -> None:
+    world.lost["mapper"] = rx.ActorDiedError()
+    state = client.get("/api/state").json()
+    assert state["map"] is None and state["unavailable"] == ["mapper"]
+    assert state["rates"]["map"] is None and state["rates"]["odometry"] == 50.0
+
+
+async def test_state_asks_all_parts_at_the_same_time(world: World) -> None:
+    parts = {name: getattr(world, name) for name in ("platform", "mapper", "planner", "explorer")}
+    arrived = asyncio.Barrier(len(parts))
+
+    def meeting(call: Any) -> Any:
+        async def wait_for_the_others(*args: Any) -> Any:
+            await arrived.wait()
+            return await call(*args)
+
+        return wait_for_the_others
+
+    for name, part in parts.items():
+        call = "stats" if name == "mapper" else "status"
+        setattr(part, call, meeting(getattr(part, call)))
+    async with asyncio.timeout(5):
+        assert (await read_state(world.handles().robot())).unavailable == []
+
+
+def test_the_description_names_the_gates_events() -> None:
+    calls = [
+        node.args[0]
+        for node in ast.walk(ast.parse(inspect.getsource(motion_gate)))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._note"
+    ]
+    events = {arg.value for arg in calls if isinstance(arg, ast.Constant)} | {"go on"}
+    described = GateLogLine.model_fields["event"].description
+    assert described is not None and set(described.split(", ")) == events
 
 
 def test_state_before_the_first_odometry_has_no_pose(client: TestClient, world: World) -> None:

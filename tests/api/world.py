@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import math
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from rhino_actors.errors import (
     NoGoal,
     NoMission,
     PoiNotFound,
+    SupersededRequest,
     UnknownCommand,
 )
 from rhino_actors.geometry import quaternion_from_yaw
@@ -99,6 +101,8 @@ class FakePlatform:
         self.calls: list[str] = []
         self.frames: list[CameraFrame] = []
         self.now = 100.0
+        self.longest_poll_s = 0.05
+        self.held_sticks: set[str] = set()  # whose velocities are refused until they send zero
 
     async def status(self) -> RobotStatus:
         pose = self.pose
@@ -140,7 +144,7 @@ class FakePlatform:
         )
 
     async def camera(self, newer_than: int = 0, wait: float = 0.0) -> CameraFrame | None:
-        end = asyncio.get_running_loop().time() + min(wait, 0.05)
+        end = asyncio.get_running_loop().time() + min(wait, self.longest_poll_s)
         while True:
             if self.frames and self.frames[-1].seq > newer_than:
                 return self.frames[-1]
@@ -174,6 +178,11 @@ class FakePlatform:
     ) -> VelocityAnswer:
         if not twist.is_finite:
             raise InvalidRequest()
+        if client in self.held_sticks:
+            if not twist.is_zero:
+                raise SupersededRequest()
+            self.held_sticks.discard(client)
+            return VelocityAnswer(twist, twist, False, client)
         self._check(client, rank)
         applied = Twist2D(
             max(-1.0, min(1.0, twist.vx)),
@@ -185,6 +194,8 @@ class FakePlatform:
 
     async def stop(self, client: str) -> GateStatus:
         self.calls.append(f"stop {client}")
+        if self.holder and self.twists and not self.twists[-1][0].is_zero:
+            self.held_sticks.add(self.holder)
         self.twists.append((Twist2D(), client, Rank.HUMAN))
         self.holder, self.rank = "", None
         self.epoch += 1
@@ -222,6 +233,18 @@ class FakeMapper:
             return version, None
         return version, [Ref(self.current)]
 
+    async def stats(self) -> dict[str, float]:
+        return {
+            "epoch": float(self.current.epoch),
+            "seq": float(self.current.seq),
+            "stamp": self.current.stamp if self.current.seq else -math.inf,
+            "known_area": self.current.known_area,
+            "publish_rate": 7.5,
+            "frame_rate": 7.7,
+            "latency_ms_p50": 20.0,
+            "latency_ms_p99": 60.0,
+        }
+
 
 class Ref:
     """Like an ObjectRef: awaited by those who want the value, dropped by the others."""
@@ -258,8 +281,8 @@ class FakePlanner:
         )
         return self.nav
 
-    async def cancel(self, client: str) -> NavStatus:
-        if not self.nav.state.is_active:
+    async def cancel(self, client: str, goal_id: int | None = None) -> NavStatus:
+        if not self.nav.state.is_active or goal_id not in (None, self.nav.goal_id):
             raise NoGoal()
         self.nav = replace(self.nav, state=NavState.CANCELLED, seq=self.nav.seq + 1)
         return self.nav
@@ -371,6 +394,30 @@ class Lost:
         return call
 
 
+class Crowded:
+    """A part that carries out a few calls at a time, as an actor does; others wait for their turn."""
+
+    def __init__(self, part: Any, slots: int) -> None:
+        self._part = part
+        self._free = asyncio.Semaphore(slots)
+        self.calls: Counter[str] = Counter()
+        self.open: Counter[str] = Counter()
+        self.most_open: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            async with self._free:
+                self.calls[name] += 1
+                self.open[name] += 1
+                self.most_open[name] = max(self.most_open[name], self.open[name])
+                try:
+                    return await getattr(self._part, name)(*args, **kwargs)
+                finally:
+                    self.open[name] -= 1
+
+        return call
+
+
 class World:
     """The parts of one robot, and the handles that lead to them."""
 
@@ -381,7 +428,7 @@ class World:
 
     def reset(self) -> None:
         """Make every part anew; the map gets a new epoch, as after a restart of the mapper."""
-        self.platform = FakePlatform()
+        self.platform: Any = FakePlatform()
         self.mapper = FakeMapper(next(self._epochs))
         self.planner = FakePlanner()
         self.explorer = FakeExplorer()

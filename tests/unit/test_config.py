@@ -125,10 +125,10 @@ def test_the_environment_sets_the_port_unless_an_override_does(
 def test_folders_follow_the_xdg_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert data_dir() == tmp_path / "data" / "rhino"
     assert state_dir() == tmp_path / "state" / "rhino"
-    assert database_path(StoreConfig()) == data_dir() / "rhino.db"
-    assert database_path(StoreConfig(path="/x/y.db")) == Path("/x/y.db")
+    assert database_path(RhinoConfig()) == data_dir() / "rhino.db"
+    assert database_path(RhinoConfig(store=StoreConfig(path="/x/y.db"))) == Path("/x/y.db")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert database_path(StoreConfig(path="~/y.db")) == tmp_path / "y.db"
+    assert database_path(RhinoConfig(store=StoreConfig(path="~/y.db"))) == tmp_path / "y.db"
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, "")
     assert data_dir() == tmp_path / ".local" / "share" / "rhino"

@@ -9,8 +9,8 @@ from rhino_actors.drivers.mujoco import wire
 from rhino_actors.drivers.mujoco.camera_ladder import RUNGS
 from rhino_actors.drivers.mujoco.link import SimulationLink
 from rhino_actors.drivers.mujoco.worlds import check_world
-from rhino_actors.drivers.platform import SPORT_COMMANDS
-from rhino_actors.errors import ConfigError, NotConnected, UnknownCommand
+from rhino_actors.drivers.platform import check_command
+from rhino_actors.errors import ConfigError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, Posture, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
@@ -92,10 +92,7 @@ class MujocoPlatform:
             UnknownCommand: not one of SPORT_COMMANDS.
             NotConnected: the simulation does not run or does not answer.
         """
-        if command not in SPORT_COMMANDS:
-            raise UnknownCommand(
-                f"There is no sport command {command!r}.", f"Known: {', '.join(SPORT_COMMANDS)}."
-            )
+        check_command(command)
         answer = await self._request(op="sport", command=command)
         return SportResult(**answer["result"])
 

@@ -1,16 +1,18 @@
 """A platform and a mapper as the planner and explorer see them, scripted by the test."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rhino_actors.config import RhinoConfig
-from rhino_actors.errors import SupersededRequest
+from rhino_actors.errors import ActorUnavailable, SupersededRequest
 from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
+from rhino_actors.messages.platform import StopReason
 
 RESOLUTION = 0.05
 
@@ -26,6 +28,9 @@ class ScriptedPlatform:
         self.released: list[str] = []
         self.claims: list[tuple[str, Rank]] = []
         self.nudges: list[Twist2D] = []
+        self.newest = 0
+        self.asked = 0
+        self.follow_error: Exception | None = None
         self.reports: dict[int, FollowReport] = {}
         self.claim_error: Exception | None = None
 
@@ -39,23 +44,32 @@ class ScriptedPlatform:
         if self.claim_error:
             raise self.claim_error
         self.claims.append((client, rank))
+        self.epoch += 1
         return self.epoch
 
     async def release(self, client: str, epoch: int | None = None) -> None:
         self.released.append(client)
 
     async def follow(self, path: Path) -> FollowReport:
-        if path.epoch != self.epoch or (self.cancelled and path.goal_id <= max(self.cancelled)):
+        if self.follow_error:
+            raise self.follow_error
+        if path.epoch != self.epoch or path.goal_id in self.cancelled:
             raise SupersededRequest()
+        self.newest = max(self.newest, path.goal_id)
         self.paths.append(path)
         self.reports[path.goal_id] = FollowReport(path.goal_id, FollowState.FOLLOWING)
         return self.reports[path.goal_id]
 
     async def follow_report(self, goal_id: int) -> FollowReport:
+        self.asked += 1
         none = FollowReport(0, FollowState.NONE)
         report = self.reports.get(goal_id, none)
-        return FollowReport(
-            report.goal_id, report.state, report.reason, report.message, self.pose, 1.0
+        return replace(
+            report,
+            pose=self.pose,
+            distance_remaining=1.0,
+            epoch=self.epoch,
+            newest_goal_id=self.newest,
         )
 
     async def cancel_path(self, goal_id: int) -> None:
@@ -67,7 +81,7 @@ class ScriptedPlatform:
     def report(self, state: FollowState, reason: str = "") -> None:
         """Make the newest path's report say this."""
         goal_id = self.paths[-1].goal_id
-        self.reports[goal_id] = FollowReport(goal_id, state, reason, reason.lower())
+        self.reports[goal_id] = FollowReport(goal_id, state, StopReason(reason), reason.lower())
 
     def drive(self) -> None:
         """Be at the end of the newest path."""
@@ -83,6 +97,7 @@ class ScriptedMapper:
         self._robot = config.robot
         self._snapshot: MapSnapshot | None = None
         self._seq = 0
+        self.is_gone = False
 
     def show(self, occupancy: np.ndarray, origin: tuple[float, float] = (0.0, 0.0)) -> None:
         self._seq += 1
@@ -99,6 +114,8 @@ class ScriptedMapper:
         self._snapshot = MapSnapshot(1, self._seq, 0.0, geometry, occupancy, costmap, area)
 
     async def snapshot(self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0) -> Any:
+        if self.is_gone:
+            raise ActorUnavailable()
         version = (1, self._seq)
         if self._snapshot is None or version == tuple(newer_than):
             await asyncio.sleep(min(wait, 0.02))

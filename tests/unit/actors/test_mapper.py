@@ -235,6 +235,9 @@ async def test_snapshots_come_no_faster_than_asked_for_and_the_last_change_is_no
 
     assert stats["frames"] == 21
     assert stats["publishes"] <= elapsed * 5.0 + 2.0
+    newest = rig.store[-1]
+    assert (stats["epoch"], stats["seq"]) == (newest.epoch, newest.seq)
+    assert stats["stamp"] == newest.stamp
 
 
 async def test_frames_that_must_not_be_fused_are_counted_and_leave_the_map_alone() -> None:

@@ -10,6 +10,7 @@ import pytest
 from rhino_actors.actors.planner import PlannerActor
 from rhino_actors.config import PlannerConfig, RhinoConfig
 from rhino_actors.errors import (
+    ActorUnavailable,
     EStopLatched,
     GoalOutsideMap,
     InvalidRequest,
@@ -70,7 +71,11 @@ async def test_goal_is_followed_and_arrives(scene: Scene) -> None:
     assert accepted.state is NavState.FOLLOWING
     assert accepted.adjusted == Pose2D(4.0, 4.0)
     path = scene.platform.paths[-1]
-    assert (path.goal_id, path.epoch, path.client) == (accepted.goal_id, 10, "anna")
+    assert (path.goal_id, path.epoch, path.client) == (
+        accepted.goal_id,
+        scene.platform.epoch,
+        "anna",
+    )
     scene.platform.drive()
     arrived = await scene.until(NavState.ARRIVED)
     assert arrived.goal_id == accepted.goal_id and arrived.path is None
@@ -142,12 +147,75 @@ async def test_stop_at_the_gate_cancels_the_goal_for_good(scene: Scene) -> None:
     assert len(scene.platform.paths) == sent
 
 
-async def test_path_of_an_older_epoch_that_the_gate_refuses_ends_the_goal(scene: Scene) -> None:
-    with pytest.raises(SupersededRequest):
-        await scene.planner.navigate(
-            GoalRequest(4.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=9)
-        )
+async def test_mission_of_an_older_epoch_does_not_touch_the_goal_in_force(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0, client="anna"))
+    for _ in range(3):
+        with pytest.raises(SupersededRequest):
+            await scene.planner.navigate(
+                GoalRequest(1.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=9)
+            )
+    status = await scene.planner.status()
+    assert (status.state, status.goal_id) == (NavState.FOLLOWING, accepted.goal_id)
+    assert not scene.platform.cancelled and not scene.platform.released
+
+
+async def test_goal_that_the_robot_side_does_not_take_is_not_in_force(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.platform.follow_error = ActorUnavailable()
+    with pytest.raises(ActorUnavailable):
+        await scene.planner.navigate(GoalRequest(1.0, 4.0))
+    assert (await scene.planner.status()).goal_id == accepted.goal_id
+
+
+async def test_ids_go_on_growing_in_a_restarted_planner(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.platform.newest = accepted.goal_id + 50
+    restarted = Scene()
+    restarted.planner = PlannerActor(
+        CONFIG, platform=FakeHandle(scene.platform), mapper=FakeHandle(scene.mapper)
+    )
+    running = asyncio.create_task(restarted.planner.run())
+    async with asyncio.timeout(30.0):
+        while restarted.planner._map is None:
+            await asyncio.sleep(0.01)
+    again = await restarted.planner.navigate(GoalRequest(1.0, 4.0))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert again.goal_id > accepted.goal_id + 50
+
+
+async def test_of_several_goals_in_the_queue_the_newest_is_driven_to(scene: Scene) -> None:
+    answers = await asyncio.gather(
+        *(scene.planner.navigate(GoalRequest(4.0, 1.0 + k)) for k in range(4)),
+        return_exceptions=True,
+    )
+    assert isinstance(answers[-1], NavStatus)
+    assert (await scene.planner.status()).requested == Pose2D(4.0, 4.0)
+    assert any(isinstance(answer, SupersededRequest) for answer in answers[:-1])
+
+
+async def test_cancel_of_another_goal_changes_nothing(scene: Scene) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    with pytest.raises(NoGoal):
+        await scene.planner.cancel("anna", accepted.goal_id - 1)
+    assert (await scene.planner.status()).state is NavState.FOLLOWING
+    await scene.planner.cancel("anna", accepted.goal_id)
     assert (await scene.planner.status()).state is NavState.CANCELLED
+
+
+async def test_goal_waits_while_the_mapper_is_gone_and_its_lease_is_not_renewed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rhino_actors.actors.planner.MAP_SILENCE_S", 0.2)
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.mapper.is_gone = True
+    paused = await scene.until(NavState.PAUSED)
+    assert paused.reason == "NO_MAP"
+    asked = scene.platform.asked
+    await asyncio.sleep(0.3)
+    assert scene.platform.asked == asked
+    scene.mapper.is_gone = False
+    await scene.until(NavState.FOLLOWING)
 
 
 async def test_refused_claim_reaches_the_client_and_changes_nothing(scene: Scene) -> None:
@@ -159,7 +227,9 @@ async def test_refused_claim_reaches_the_client_and_changes_nothing(scene: Scene
 
 
 async def test_mission_keeps_its_lease_from_goal_to_goal(scene: Scene) -> None:
-    request = GoalRequest(4.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=10)
+    request = GoalRequest(
+        4.0, 4.0, client="explorer", rank=Rank.MISSION, epoch=scene.platform.epoch
+    )
     await scene.planner.navigate(request)
     assert not scene.platform.claims
     scene.platform.drive()

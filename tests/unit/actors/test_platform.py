@@ -4,6 +4,7 @@ Most tests step it on a clock of their own (`Rig.step`), so they are exact; thos
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import json
 import math
@@ -30,7 +31,7 @@ from rhino_actors.errors import (
 )
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
-from rhino_actors.messages.platform import Posture, SportResult
+from rhino_actors.messages.platform import Posture, SportResult, StopReason
 
 CONFIG = RhinoConfig(driver="fake")
 GATE = GateConfig()
@@ -234,7 +235,7 @@ async def _sport(rig: Rig) -> None:
         (_stale_odometry, "STALE_ODOMETRY"),
         (_stale_lidar, "STALE_LIDAR"),
         (_lost_planner, "LEASE_EXPIRED"),
-        (_sport, "POSTURE"),
+        (_sport, "SPORT_COMMAND"),
     ],
 )
 async def test_zero_is_sent_again_and_again_when_motion_ends(
@@ -250,6 +251,7 @@ async def test_zero_is_sent_again_and_again_when_motion_ends(
     assert_zeros(rig.wire_since(start))
     report = rig.actor._report(1)
     assert report.reason == reason
+    assert isinstance(report.reason, StopReason)
     place = rig.fake.pose
     await rig.step(0.5)
     assert rig.fake.pose == place
@@ -437,6 +439,54 @@ async def test_stop_during_a_path_makes_later_paths_of_that_decision_void(rig: R
     assert_zeros(rig.wire_since(start))
 
 
+@pytest.mark.parametrize("who", ["anna", "bert"])
+async def test_a_stop_holds_against_a_stick_that_is_held_on(rig: Rig, who: str) -> None:
+    start = rig.clock.now
+    for k in range(80):
+        if k == 20:
+            stopped = rig.clock.now
+            await rig.actor.stop(who)
+        with contextlib.suppress(SupersededRequest):
+            await rig.actor.velocity(AHEAD, "anna")
+        await rig.step(0.05)
+    assert AHEAD in rig.wire_since(start)
+    assert_zeros(rig.wire_since(stopped))
+    await rig.step(0.3)
+    await rig.actor.velocity(AHEAD, "anna")
+    await rig.step(0.06)
+    assert rig.fake.wire[-1][1] == AHEAD
+
+
+async def test_a_driver_that_takes_no_zero_does_not_keep_the_estop_from_its_other_steps(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await rig.goto((3.0, 0.0))
+
+    def fail(_: Twist2D) -> None:
+        raise RuntimeError("the pipe is torn")
+
+    caplog.set_level("INFO")
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.fake, "send_twist", fail)
+        assert (await rig.actor.estop("bert")).latched
+        await asyncio.sleep(0)
+    assert json.loads((state_dir() / "go2" / "estop.json").read_text())["by"] == "bert"
+    await rig.step(0.1)
+    assert rig.fake.state().posture is Posture.DAMPED
+    for line in ("emergency stop by 'bert'", "the pipe is torn", "latched by", "damp"):
+        assert line in caplog.text
+
+
+async def test_an_estop_whose_caller_is_gone_is_kept_on_disk(rig: Rig) -> None:
+    async with rig.actor._latch_lock:  # an earlier write is still on its way
+        call = asyncio.create_task(rig.actor.estop("bert"))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+    await rig.actor.close()
+    assert json.loads((state_dir() / "go2" / "estop.json").read_text())["latched"] is True
+
+
 # invariant 6: one holder
 
 
@@ -467,6 +517,26 @@ async def test_a_persons_velocity_takes_over_from_a_mission(rig: Rig) -> None:
         await rig.actor.follow(path)
 
 
+async def test_the_next_goal_of_a_client_survives_everything_that_comes_late_of_the_first(
+    rig: Rig,
+) -> None:
+    first = await rig.goto((0.0, 1.5), goal_id=1)
+    await rig.step(0.2)
+    epoch = await rig.actor.claim("anna", Rank.HUMAN)
+    assert (await rig.watch(0.6, goal_id=1)).state is FollowState.FOLLOWING, "until then it drives"
+    await rig.actor.follow(rig.path((1.5, 0.0), epoch=epoch, goal_id=2))
+    with pytest.raises(SupersededRequest):
+        await rig.actor.follow(first)
+    with pytest.raises(SupersededRequest):
+        await rig.actor.nudge(
+            AHEAD, 1.0, goal_id=1, epoch=first.epoch, client="anna", rank=Rank.HUMAN
+        )
+    await rig.actor.cancel_path(1)
+    await rig.actor.release("anna", first.epoch)
+    assert (await rig.watch(8.0, goal_id=2)).state is FollowState.ARRIVED
+    assert rig.fake.pose.distance_to(1.5, 0.0) <= CONFIG.follower.goal_tolerance + 0.01
+
+
 async def test_after_cancel_and_a_new_goal_only_the_new_one_is_followed(rig: Rig) -> None:
     epoch = await rig.actor.claim("anna", Rank.HUMAN)
     for round_ in range(100):
@@ -481,7 +551,9 @@ async def test_after_cancel_and_a_new_goal_only_the_new_one_is_followed(rig: Rig
         await rig.actor.cancel_path(old)
         report = await rig.actor.follow_report(new)
         assert (report.goal_id, report.state) == (new, FollowState.FOLLOWING)
-        assert (await rig.actor.follow_report(old)).state is FollowState.NONE
+        report = await rig.actor.follow_report(old)
+        assert (report.goal_id, report.state) == (0, FollowState.NONE)
+        assert report.newest_goal_id == new
     assert (await rig.watch(12.0, goal_id=200)).state is FollowState.ARRIVED
     assert rig.fake.pose.distance_to(0.0, -2.0) <= CONFIG.follower.goal_tolerance + 0.01
 
@@ -500,6 +572,8 @@ async def test_a_fall_ends_everything_and_getting_up_resumes_nothing(rig: Rig) -
     status = await rig.actor.status()
     assert status.driver_state.posture is Posture.FALLEN
     assert (await rig.actor.follow_report(1)).reason == "FALLEN"
+    frame = await rig.actor.lidar()
+    assert frame is not None and not frame.pose_is_trusted, "a map is not made lying down"
     with pytest.raises(RobotFallen):
         await rig.actor.claim("anna", Rank.HUMAN)
     with pytest.raises(RobotFallen):
@@ -509,6 +583,8 @@ async def test_a_fall_ends_everything_and_getting_up_resumes_nothing(rig: Rig) -
     start = rig.clock.now
     await rig.step(2.0)
     assert rig.wire_since(start) == []
+    frame = await rig.actor.lidar()
+    assert frame is not None and frame.pose_is_trusted
     with pytest.raises(SupersededRequest):
         await rig.actor.follow(path)
     await rig.goto((0.5, 0.0), goal_id=2)
@@ -627,7 +703,7 @@ async def test_a_sport_command_waits_until_the_robot_stands_still() -> None:
     start = rig.clock.now
     await rig.step(1.0)
     assert rig.wire_since(start) == [], "no zero cuts the command short"
-    assert (await rig.actor.follow_report(1)).reason == "POSTURE"
+    assert (await rig.actor.follow_report(1)).reason is StopReason.SPORT
     assert rig.fake.state().posture is Posture.LYING
     assert (await rig.actor.velocity(AHEAD, "anna")).applied == ZERO
 
@@ -801,6 +877,32 @@ async def test_a_loop_that_fails_stops_the_robot_and_leaves_run(
     await actor.velocity(AHEAD, "anna")
     await actor.close()
     await loops
+
+
+async def test_a_second_run_waits_for_the_first_and_takes_over_when_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = FakePlatform(CONFIG.fake, CONFIG.robot)
+    actor = PlatformActor(CONFIG, driver=fake)
+    first = asyncio.create_task(actor.run())
+    await actor.lidar(0, 5.0)
+    second = asyncio.create_task(actor.run())  # as after a blip: the caller lost the first
+
+    def fail() -> None:
+        raise RuntimeError("torn")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fake, "odometry", fail)
+        with pytest.raises(RuntimeError, match="torn"):
+            await first
+    assert not second.done()
+    seen = await actor.odometry()
+    assert seen is not None
+    assert await actor.odometry(seen.seq, 5.0) is not None
+    third = asyncio.create_task(actor.run())
+    await actor.velocity(AHEAD, "anna")
+    await actor.close()
+    await asyncio.gather(second, third)
 
 
 async def test_connecting_is_tried_until_it_works(

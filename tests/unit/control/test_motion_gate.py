@@ -1,15 +1,24 @@
 """The gate alone: time is an argument, so every case is exact."""
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from rhino_actors.config import GateConfig
-from rhino_actors.control.motion_gate import LOG_LENGTH, Health, MotionGate, MotionKind
+from rhino_actors.control.motion_gate import (
+    KEPT_CANCELS,
+    LOG_LENGTH,
+    Health,
+    MotionGate,
+    MotionKind,
+)
 from rhino_actors.errors import (
     CommandRejected,
+    ControlError,
     ControlHeld,
     EStopLatched,
     InvalidRequest,
@@ -281,6 +290,127 @@ def test_stop_is_open_to_anyone_and_voids_what_is_in_flight() -> None:
         gate.start_path(make_path(epoch), 0.2)
 
 
+def _fall(gate: MotionGate, now: float) -> None:
+    gate.observe(dataclasses.replace(HEALTHY, posture=Posture.FALLEN), now)
+    for k in range(60):
+        gate.observe_odometry(odometry(k, now), now)
+        gate.observe(HEALTHY, now)
+        with contextlib.suppress(RobotFallen, SupersededRequest):
+            gate.velocity(AHEAD, "anna", Rank.HUMAN, now)
+        now += 0.02
+    assert not gate.fallen
+
+
+def _estop(gate: MotionGate, now: float) -> None:
+    gate.estop("bert", now)
+    gate.clear("bert", now + 0.02)
+
+
+def _preempt(gate: MotionGate, now: float) -> None:
+    epoch = gate.claim("bert", Rank.HUMAN, now, take=True)
+    gate.release("bert", now + 0.02, epoch=epoch)
+
+
+ENDS = [
+    lambda gate, now: gate.stop("bert", now),
+    lambda gate, now: gate.stop("anna", now),  # the tab whose other hand holds the stick
+    lambda gate, now: gate.release("anna", now),
+    lambda gate, now: gate.fail("A loop ended.", now),
+    lambda gate, now: gate.admit_sport("StopMove", "bert", Rank.AGENT, now, is_acrobatic=False),
+    _estop,
+    _preempt,
+    _fall,
+]
+
+
+def stream(gate: MotionGate, start: float, seconds: float) -> list[Twist2D | None]:
+    """Have anna send a velocity each tick, whatever the answer is; return what went on the wire."""
+    sent = []
+    for k in range(round(seconds / TICK)):
+        now = start + k * TICK
+        with contextlib.suppress(ControlError):
+            gate.velocity(AHEAD, "anna", Rank.HUMAN, now)
+        sent.append(tick(gate, now))
+    return sent
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_stick_that_is_held_on_does_not_move_the_robot_after_it_was_stopped(
+    end: Callable[[MotionGate, float], None],
+) -> None:
+    gate = make_gate()
+    assert stream(gate, 0.0, 1.0) == [AHEAD] * 20
+    end(gate, 1.0)
+    start = 2.2 if end is _fall else 1.05
+    with pytest.raises(SupersededRequest, match="[Ll]et go"):
+        gate.velocity(AHEAD, "anna", Rank.HUMAN, start)
+    sent = stream(gate, start + TICK, 3.0)
+    assert AHEAD not in sent
+    assert gate.holder(start + 3.0) == ""
+    later = start + 3.0 + CONFIG.dead_man_s + TICK  # silent for longer than the dead-man
+    assert stream(gate, later, 0.5) == [AHEAD] * 10
+
+
+def test_after_a_stop_a_stick_that_came_back_to_zero_drives_again_at_once() -> None:
+    gate = make_gate()
+    stream(gate, 0.0, 1.0)
+    gate.stop("bert", 1.0)
+    stream(gate, 1.05, 0.5)
+    answer = gate.velocity(ZERO, "anna", Rank.HUMAN, 1.6)
+    assert answer.applied == ZERO
+    assert gate.holder(1.6) == "", "letting go of the stick takes nothing"
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 1.62)
+    assert tick(gate, 1.65) == AHEAD
+
+
+def test_a_stop_does_not_keep_others_from_driving() -> None:
+    gate = make_gate()
+    stream(gate, 0.0, 1.0)
+    gate.stop("bert", 1.0)
+    gate.velocity(Twist2D(-0.2), "bert", Rank.HUMAN, 1.05)
+    assert tick(gate, 1.1) == Twist2D(-0.2)
+
+
+def test_a_driver_who_let_go_before_the_stop_is_not_kept_waiting() -> None:
+    gate = make_gate()
+    stream(gate, 0.0, 1.0)
+    gate.stop("bert", 1.5)
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 1.55)
+    assert tick(gate, 1.6) == AHEAD
+
+
+def test_letting_go_of_the_stick_does_not_end_the_mission_that_was_started_meanwhile() -> None:
+    gate = make_gate()
+    stream(gate, 0.0, 1.0)
+    epoch = gate.claim("explorer", Rank.MISSION, 1.0, on_behalf_of="anna")
+    gate.start_path(make_path(epoch, client="explorer", rank=Rank.MISSION), 1.0)
+    assert stream(gate, 1.05, 0.5) == [AHEAD] * 10  # the path's, not hers
+    gate.velocity(ZERO, "anna", Rank.HUMAN, 1.55)
+    assert gate.kind is MotionKind.PATH
+    gate.velocity(Twist2D(-0.2), "anna", Rank.HUMAN, 1.6)
+    assert tick(gate, 1.65) == Twist2D(-0.2), "a fresh push is meant"
+
+
+def test_a_stick_pushed_before_a_stop_does_not_end_the_goal_set_after_it() -> None:
+    gate = make_gate()
+    stream(gate, 0.0, 1.0)
+    gate.stop("anna", 1.0)
+    epoch = gate.claim("anna", Rank.HUMAN, 1.02)
+    gate.start_path(make_path(epoch), 1.03)
+    stream(gate, 1.05, 0.5)
+    gate.velocity(ZERO, "anna", Rank.HUMAN, 1.55)
+    assert gate.kind is MotionKind.PATH
+
+
+def test_the_memory_of_held_sticks_is_bounded() -> None:
+    gate = make_gate()
+    for k in range(1000):
+        now = float(k)
+        gate.velocity(AHEAD, f"client {k}", Rank.HUMAN, now)
+        gate.stop("bert", now + 0.1)
+    assert len(gate._sticks) <= 2
+
+
 def test_stop_sends_zeros_even_when_nothing_is_known_to_move() -> None:
     gate = make_gate()
     gate.stop("", 0.0)
@@ -346,21 +476,177 @@ def test_a_path_has_a_finite_positive_lease(lease: float) -> None:
     assert gate.kind is MotionKind.NONE
 
 
-def test_a_cancelled_goal_and_all_older_ones_never_drive_again() -> None:
+def test_a_cancelled_goal_never_drives_again_neither_by_path_nor_by_nudge() -> None:
     gate = make_gate()
     epoch = gate.claim("anna", Rank.HUMAN, 0.0)
     gate.start_path(make_path(epoch, goal_id=5), 0.0)
     gate.cancel(5, 0.1)
     assert run(gate, 0.1, 0.5) == [ZERO] * 10
     assert gate.path_state.reason is StopReason.CANCELLED
-    for goal_id in (5, 4, 1):
+    for _ in range(2):
+        with pytest.raises(SupersededRequest):
+            gate.start_path(make_path(epoch, goal_id=5), 0.2)
+        with pytest.raises(SupersededRequest):
+            gate.start_nudge(AHEAD, 1.0, goal_id=5, epoch=epoch, client="anna", now=0.2)
+        epoch = gate.claim("anna", Rank.HUMAN, 0.3)  # a new decision does not bring it back
+
+
+def test_a_goal_that_was_cancelled_before_its_first_path_came_never_drives() -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.cancel(7, 0.1)
+    with pytest.raises(SupersededRequest):
+        gate.start_path(make_path(epoch, goal_id=7), 0.2)
+    gate.start_path(make_path(epoch, goal_id=6), 0.3)  # that is another goal
+
+
+@pytest.mark.parametrize("other", [1, 4, 6, 10**12])
+def test_cancelling_another_goal_leaves_the_one_that_drives_alone(other: int) -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(epoch, goal_id=5), 0.0)
+    gate.cancel(other, 0.1)
+    assert tick(gate, 0.15) == AHEAD
+    gate.start_path(make_path(epoch, goal_id=5), 0.2)
+
+
+def test_within_one_decision_a_path_of_an_older_goal_never_replaces_a_newer_one() -> None:
+    gate = make_gate()
+    epoch = gate.claim("explorer", Rank.MISSION, 0.0)
+    goal = {"client": "explorer", "rank": Rank.MISSION}
+    gate.start_path(make_path(epoch, goal_id=6, **goal), 0.0)  # type: ignore[arg-type]
+    with pytest.raises(SupersededRequest):
+        gate.start_path(make_path(epoch, goal_id=5, **goal), 0.1)  # type: ignore[arg-type]
+    assert gate.path_state.goal_id == 6
+    gate.cancel(6, 0.2)
+    with pytest.raises(SupersededRequest):
+        gate.start_path(make_path(epoch, goal_id=5, **goal), 0.3)  # type: ignore[arg-type]
+    gate.start_path(make_path(epoch, goal_id=7, **goal), 0.4)  # type: ignore[arg-type]
+
+
+def test_a_new_decision_may_have_any_goal_id() -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(epoch, goal_id=2_000_000), 0.0)
+    epoch = gate.claim("anna", Rank.HUMAN, 0.1)
+    gate.start_path(make_path(epoch, goal_id=3), 0.1)  # of a planner whose clock was set back
+    assert tick(gate, 0.15) == AHEAD
+    assert gate.path_state.goal_id == 3
+    assert gate.newest_goal_id == 2_000_000
+
+
+def test_the_memory_of_cancelled_goals_is_bounded_and_keeps_the_newest() -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    for goal_id in range(1, 10_001):
+        gate.cancel(goal_id, 0.1)
+        gate.cancel(goal_id, 0.1)
+    assert len(gate._cancelled) == KEPT_CANCELS
+    for goal_id in range(10_001 - KEPT_CANCELS, 10_001):
         with pytest.raises(SupersededRequest):
             gate.start_path(make_path(epoch, goal_id=goal_id), 0.2)
-    gate.start_path(make_path(epoch, goal_id=6), 0.3)
-    gate.cancel(5, 0.4)
-    assert gate.kind is MotionKind.PATH, "a late cancel of an older goal leaves the newer alone"
+
+
+@pytest.mark.parametrize("goal_id", [0, -1])
+def test_a_goal_has_a_positive_id(goal_id: int) -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    with pytest.raises(InvalidRequest):
+        gate.start_path(make_path(epoch, goal_id=goal_id), 0.0)
+
+
+def test_the_newest_goal_id_counts_only_what_was_accepted() -> None:
+    gate = make_gate()
+    assert gate.newest_goal_id == 0
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
     with pytest.raises(SupersededRequest):
-        gate.start_path(make_path(epoch, goal_id=5), 0.5)
+        gate.start_path(make_path(epoch - 1, goal_id=9), 0.0)
+    assert gate.newest_goal_id == 0
+    gate.start_nudge(AHEAD, 1.0, goal_id=4, epoch=epoch, client="anna", now=0.0)
+    gate.stop("bert", 0.1)
+    assert gate.newest_goal_id == 4
+
+
+# each claim is a decision of its own
+
+
+def test_a_holder_that_decides_anew_drives_on_until_the_new_path_comes() -> None:
+    gate = make_gate()
+    old = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(old, goal_id=1, valid_for_s=1.0), 0.0)
+    new = gate.claim("anna", Rank.HUMAN, 0.1)
+    assert new > old
+    for now in (0.2, 0.9, 1.6):  # the path in force is renewed, whatever its decision
+        assert tick(gate, now) == AHEAD
+        gate.renew(1, now)
+    for late in (
+        lambda: gate.start_path(make_path(old, goal_id=1), 1.7),
+        lambda: gate.start_path(make_path(old, goal_id=2), 1.7),
+        lambda: gate.start_nudge(AHEAD, 1.0, goal_id=1, epoch=old, client="anna", now=1.7),
+    ):
+        with pytest.raises(SupersededRequest):
+            late()
+    assert tick(gate, 1.75) == AHEAD
+    gate.start_path(make_path(new, goal_id=2), 1.8)
+    assert gate.path_state.goal_id == 2
+
+
+def test_the_path_of_an_earlier_decision_still_ends_by_its_lease_or_by_its_cancel() -> None:
+    for end, reason in (
+        (lambda gate: None, StopReason.LEASE_EXPIRED),
+        (lambda gate: gate.cancel(1, 0.3), StopReason.CANCELLED),
+    ):
+        gate = make_gate()
+        epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+        gate.start_path(make_path(epoch, valid_for_s=0.5), 0.0)
+        gate.claim("anna", Rank.HUMAN, 0.1)
+        end(gate)
+        assert tick(gate, 0.5) == ZERO
+        assert gate.path_state.reason is reason
+
+
+def test_a_dead_path_of_an_earlier_decision_does_not_keep_the_robot_for_its_client() -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(epoch, valid_for_s=0.5), 0.0)
+    gate.claim("anna", Rank.HUMAN, 0.1)
+    tick(gate, 0.6)
+    late = 0.1 + CONFIG.holder_timeout_s + 0.1
+    gate.renew(1, late)
+    assert gate.holder(late) == ""
+
+
+def test_a_claim_of_somebody_else_ends_the_path_at_once() -> None:
+    gate = make_gate()
+    epoch = gate.claim("explorer", Rank.MISSION, 0.0)
+    gate.start_path(make_path(epoch, client="explorer", rank=Rank.MISSION), 0.0)
+    gate.claim("anna", Rank.HUMAN, 0.1)
+    assert tick(gate, 0.15) == ZERO
+    assert gate.path_state.reason is StopReason.PREEMPTED
+
+
+def test_a_late_release_of_one_goal_never_ends_the_next() -> None:
+    gate = make_gate()
+    first = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(first, goal_id=1), 0.0)
+    second = gate.claim("anna", Rank.HUMAN, 0.1)
+    gate.start_path(make_path(second, goal_id=2), 0.2)
+    gate.release("anna", 0.3, epoch=first)
+    assert tick(gate, 0.35) == AHEAD
+    gate.release("bert", 0.4, epoch=second)
+    assert tick(gate, 0.45) == AHEAD
+    gate.release("anna", 0.5, epoch=second)
+    assert tick(gate, 0.55) == ZERO
+    assert gate.holder(0.55) == ""
+
+
+def test_a_path_does_not_raise_the_rank_that_its_client_claimed_with() -> None:
+    gate = make_gate()
+    epoch = gate.claim("explorer", Rank.AGENT, 0.0)
+    gate.start_path(make_path(epoch, client="explorer", rank=Rank.HUMAN), 0.0)
+    gate.start_nudge(AHEAD, 1.0, goal_id=1, epoch=epoch, client="explorer", now=0.1)
+    assert gate.status(0.1).holder_rank == "agent"
+    gate.claim("another", Rank.MISSION, 0.2)
 
 
 def test_a_path_of_someone_who_does_not_drive_is_refused() -> None:
@@ -438,7 +724,7 @@ def test_a_path_is_clamped_too() -> None:
 def test_a_nudge_is_slow_and_short_and_the_goal_may_send_a_path_after_it() -> None:
     gate = make_gate()
     epoch = gate.claim("anna", Rank.HUMAN, 0.0)
-    goal = {"goal_id": 1, "epoch": epoch, "client": "anna", "rank": Rank.HUMAN}
+    goal = {"goal_id": 1, "epoch": epoch, "client": "anna"}
     gate.start_nudge(Twist2D(-5.0), 60.0, **goal, now=0.0)  # type: ignore[arg-type]
     assert tick(gate, 2.99) == Twist2D(-0.3)
     assert tick(gate, 3.0) == ZERO
@@ -455,6 +741,18 @@ def test_who_comes_between_two_paths_of_a_goal_ends_it() -> None:
         (lambda gate: gate.estop("bert", 0.6), StopReason.ESTOP),
         (lambda gate: gate.cancel(1, 0.6), StopReason.CANCELLED),
         (lambda gate: gate.velocity(AHEAD, "bert", Rank.HUMAN, 0.6), StopReason.PREEMPTED),
+        (lambda gate: gate.release("explorer", 0.6), StopReason.RELEASED),
+        (lambda gate: gate.fail("A loop ended.", 0.6), StopReason.LOOP_FAILED),
+        (
+            lambda gate: gate.observe(dataclasses.replace(HEALTHY, posture=Posture.FALLEN), 0.6),
+            StopReason.FALLEN,
+        ),
+        (
+            lambda gate: gate.admit_sport(
+                "Hello", "explorer", Rank.MISSION, 0.6, is_acrobatic=False
+            ),
+            StopReason.SPORT,
+        ),
     ):
         gate = make_gate()
         epoch = gate.claim("explorer", Rank.MISSION, 0.0)
@@ -464,6 +762,9 @@ def test_who_comes_between_two_paths_of_a_goal_ends_it() -> None:
         assert gate.path_state.reason is StopReason.LEASE_EXPIRED
         intervene(gate)
         assert gate.path_state.reason is reason
+        assert reason.ends_goal
+        with pytest.raises(ControlError):
+            gate.start_path(path, 0.7)
 
 
 # jumps and falls
@@ -534,6 +835,7 @@ def test_a_fall_ends_everything_and_getting_up_resumes_nothing() -> None:
     assert gate.fallen
     assert gate.path_state.reason is StopReason.FALLEN
     assert run(gate, 0.35, 0.5) == [ZERO] * 10
+    assert not gate.trusts_pose_at(0.8)
     with pytest.raises(RobotFallen):
         gate.claim("anna", Rank.HUMAN, 0.9)
     with pytest.raises(RobotFallen):
@@ -542,6 +844,7 @@ def test_a_fall_ends_everything_and_getting_up_resumes_nothing() -> None:
     assert gate.fallen, "not yet upright for long enough"
     fall(gate, 1.92, 0.2, roll=0.0)
     assert not gate.fallen
+    assert gate.trusts_pose_at(2.2)
     assert tick(gate, 2.2) is None
     with pytest.raises(SupersededRequest):
         gate.start_path(path, 2.2)
@@ -642,3 +945,18 @@ def test_the_log_is_bounded_and_ticks_write_nothing() -> None:
             gate.velocity(Twist2D(math.nan), f"client {k}", Rank.HUMAN, 0.3)
     assert len(gate.log(0.3)) <= LOG_LENGTH
     assert len(gate._noted) <= LOG_LENGTH
+
+
+def test_who_held_on_while_refused_does_not_get_the_robot_by_anothers_stop() -> None:
+    gate = MotionGate(GateConfig(), now=0.0)
+    gate.observe(Health(True, Posture.STANDING, 0.0, 0.0), 0.0)
+    gate.velocity(Twist2D(vx=0.3), "anna", Rank.HUMAN, 0.0)
+    with pytest.raises(ControlHeld):
+        gate.velocity(Twist2D(vx=-0.3), "bert", Rank.HUMAN, 0.05)
+    gate.stop("cleo", 0.1)
+    for tick in range(20):
+        for name in ("anna", "bert"):
+            with pytest.raises(SupersededRequest):
+                gate.velocity(Twist2D(vx=0.3), name, Rank.HUMAN, 0.15 + tick * 0.05)
+    gate.velocity(Twist2D(), "bert", Rank.HUMAN, 1.2)
+    assert gate.velocity(Twist2D(vx=0.3), "bert", Rank.HUMAN, 1.25).applied.vx == 0.3

@@ -242,8 +242,10 @@ def test_a_robot_that_cannot_turn_follows_on_backwards_for_a_while() -> None:
     follower.set_path(path((0.0, 0.0), (-2.0, 0.0)), None)
     pose = Pose2D(0.0, 0.0, 0.0)
     assert follower.step(pose, speed=0.0, dt=DT).twist.vx == 0.0, "it would turn on the spot"
-    twist = follower.crab(pose)
+    twist = follower.crab_twist(pose)
     assert twist.vx < -0.1 and twist.omega == 0.0
+    assert follower.step(pose, speed=0.0, dt=DT).twist.vx == 0.0, "asking is not doing"
+    follower.keep_heading()
     poses = []
     for _ in range(200):
         poses.append(pose)
@@ -254,10 +256,21 @@ def test_a_robot_that_cannot_turn_follows_on_backwards_for_a_while() -> None:
     assert 0.35 < -pose.x < 0.6, "then it tries to turn again"
 
 
+def test_it_turns_again_when_it_is_told_to() -> None:
+    follower = PathFollower(CONFIG)
+    follower.set_path(path((0.0, 0.0), (-2.0, 0.0)), None)
+    here = Pose2D(0.0, 0.0, 0.0)
+    follower.keep_heading()
+    assert follower.step(here, speed=0.0, dt=DT).twist.omega == 0.0
+    follower.turn_again()
+    assert follower.step(here, speed=0.0, dt=DT).twist.omega != 0.0
+
+
 def test_a_replacement_path_does_not_end_the_way_without_turning() -> None:
     follower = PathFollower(CONFIG)
     follower.set_path(path((0.0, 0.0), (-2.0, 0.0)), None)
-    follower.crab(Pose2D(0.0, 0.0, 0.0))
+    follower.step(Pose2D(0.0, 0.0, 0.0), speed=0.0, dt=DT)
+    follower.keep_heading()
     follower.set_path(path((-0.1, 0.0), (-2.0, 0.0)), None)
     twist = follower.step(Pose2D(-0.1, 0.0, 0.0), speed=0.0, dt=DT).twist
     assert twist.vx < -0.1 and twist.omega == 0.0

@@ -97,7 +97,7 @@ def test_target_tried_in_vain_is_given_up_and_listed() -> None:
         if choice.target is None:
             break
         exploring.mission.sent(choice.target, 1)
-        exploring.mission.failed()
+        exploring.mission.failed(now)
     assert choice.target is None
     choice = exploring.look(occupancy, now + 2.0)
     assert choice.is_complete and choice.gave_up
@@ -122,6 +122,18 @@ def test_frontier_that_is_still_there_after_one_visit_is_tried_again(end: str) -
     choice = exploring.look(_room_with_open_door(), 0.0)
     assert choice.target is not None
     exploring.mission.sent(choice.target, 1)
-    getattr(exploring.mission, end)()
+    exploring.mission.forget_goal() if end == "forget_goal" else exploring.mission.arrived(0.5)
     again = exploring.look(_room_with_open_door(), 1.0)
     assert again.target is not None
+
+
+def test_what_was_given_up_is_tried_again_after_a_while() -> None:
+    exploring = Exploring()
+    occupancy = _room_with_open_door()
+    for now in (0.0, 0.5):
+        choice = exploring.look(occupancy, now)
+        assert choice.target is not None
+        exploring.mission.sent(choice.target, 1)
+        exploring.mission.failed(now)
+    later = exploring.look(occupancy, 1.0 + CONFIG.give_up_s)
+    assert later.target is not None

@@ -40,7 +40,7 @@ MESSAGES = [
     Twist2D(0.1, 0.2, 0.3),
     GoalRequest(1.0, 2.0, client="phone"),
     Path(1, 2, np.zeros((3, 3)), "phone", Rank.HUMAN),
-    FollowReport(1, FollowState.WAITING, "OBSTACLE"),
+    FollowReport(1, FollowState.WAITING, StopReason.OBSTACLE),
     NavStatus(NavState.FOLLOWING, path=np.zeros((3, 2))),
     MissionStatus(skipped=(SkippedFrontier(1.0, 2.0, 3, "NO_VALID_PATH"),)),
     DriverState(True, Posture.STANDING, 80.0),

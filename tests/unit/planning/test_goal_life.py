@@ -6,6 +6,7 @@ from rhino_actors.config import PlannerConfig
 from rhino_actors.errors import NoPath
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, NavState
+from rhino_actors.messages.platform import StopReason
 from rhino_actors.planning.goal_life import FAILED_PLANS, OBSTACLE_WAIT_S, Action, GoalLife
 
 GOAL = 7
@@ -21,7 +22,8 @@ def _life() -> GoalLife:
 def _report(
     state: FollowState, reason: str = "", x: float = 0.0, deviation: float = 0.0, goal: int = GOAL
 ) -> FollowReport:
-    return FollowReport(goal, state, reason, f"because {reason}", Pose2D(x, 0.0), 3.0, deviation)
+    why = StopReason(reason)
+    return FollowReport(goal, state, why, f"because {reason}", Pose2D(x, 0.0), 3.0, deviation)
 
 
 def test_arrival_ends_the_goal() -> None:
@@ -29,7 +31,7 @@ def test_arrival_ends_the_goal() -> None:
     assert (decision.action, decision.state) == (Action.END, NavState.ARRIVED)
 
 
-@pytest.mark.parametrize("reason", ["STOPPED", "PREEMPTED", "CANCELLED", "ESTOP_LATCHED", "FALLEN"])
+@pytest.mark.parametrize("reason", [r.value for r in StopReason if r.ends_goal])
 def test_what_a_person_or_a_fall_ended_is_never_driven_on(reason: str) -> None:
     decision = _life().step(_report(FollowState.ENDED, reason), 0.2, path_is_blocked=False)
     assert decision.action is Action.END

@@ -1,0 +1,135 @@
+"""The whole of rhino on the simulation, as a user meets it: goals, camera, Rerun, the page in a browser, exploring."""
+
+import math
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from urllib.parse import urlparse
+
+import cv2
+import httpx2
+import numpy as np
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tests.deployment import Rhino
+
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(900)]
+
+GOALS = ((2.0, 1.0), (1.0, 0.0), (0.0, 0.0))
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    chromium = shutil.which("chromium")
+    assert chromium, "this test needs chromium: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": 1280, "height": 860})
+        browser.close()
+
+
+def test_it_goes_around_furniture_to_where_it_is_sent(simulated: Rhino) -> None:
+    for x, y in GOALS:
+        nav = simulated.wait_for_end(simulated.navigate(x, y)["goal_id"], timeout=90.0)
+        assert nav["state"] == "arrived", nav
+        assert math.dist(simulated.pose(), (x, y)) < 0.25
+
+
+def test_final_heading_is_reached_when_asked_for(simulated: Rhino) -> None:
+    nav = simulated.wait_for_end(simulated.navigate(0.5, 0.0, yaw=1.57)["goal_id"], timeout=90.0)
+    assert nav["state"] == "arrived"
+    assert simulated.get("/api/state")["pose"]["yaw"] == pytest.approx(1.57, abs=0.25)
+
+
+def test_sensors_keep_their_rates(simulated: Rhino) -> None:
+    time.sleep(4.0)
+    state = simulated.get("/api/state")
+    assert state["rates"]["odometry"] > 35.0
+    assert state["rates"]["lidar"] > 5.0
+    assert state["rates"]["control"] > 15.0
+    assert state["status"]["realtime_factor"] == pytest.approx(1.0, abs=0.1)
+
+
+def test_camera_shows_the_room_or_says_why_not(simulated: Rhino) -> None:
+    camera = simulated.get("/api/state")["status"]["camera"]
+    answer = httpx2.get(f"{simulated.api}/api/camera/frame", timeout=20.0)
+    if camera.startswith("off"):
+        assert answer.status_code == 503 and answer.json()["code"] == "NOT_AVAILABLE"
+        return
+    picture = cv2.imdecode(np.frombuffer(answer.content, np.uint8), cv2.IMREAD_COLOR)
+    assert picture is not None and picture.shape == (360, 640, 3)
+    assert picture.std() > 5.0, "a picture of something"
+
+
+def test_map_is_a_picture_of_the_room(simulated: Rhino) -> None:
+    info = simulated.get("/api/map/info")
+    answer = httpx2.get(f"{simulated.api}/api/map/raw", timeout=20.0)
+    picture = cv2.imdecode(np.frombuffer(answer.content, np.uint8), cv2.IMREAD_GRAYSCALE)
+    assert picture.shape == (info["height"], info["width"])
+    assert {0, 205, 254} >= set(np.unique(picture).tolist())
+    assert (picture == 0).sum() > 200 and (picture == 254).sum() > 4000
+    again = httpx2.get(
+        f"{simulated.api}/api/map/raw", headers={"If-None-Match": answer.headers["etag"]}
+    )
+    assert again.status_code in (200, 304)
+
+
+def test_rerun_listens_on_loopback(simulated: Rhino) -> None:
+    address = urlparse(simulated.record()["rerun"].removeprefix("rerun+"))
+    assert address.hostname == "127.0.0.1"
+    with socket.create_connection(("127.0.0.1", address.port or 0), timeout=5.0):
+        pass
+
+
+def test_page_drives_stops_and_latches(simulated: Rhino, page: Page) -> None:
+    simulated.wait_for_end(simulated.navigate(0.0, 0.0)["goal_id"], timeout=90.0)
+    page.goto(simulated.api)
+    page.get_by_test_id("sim-badge").wait_for(state="visible")
+    page.wait_for_function("document.querySelector('[data-testid=map]').naturalWidth > 1")
+    info = simulated.get("/api/map/info")
+    box = page.get_by_test_id("map").bounding_box()
+    assert box
+    goal = (1.5, 0.5)
+    column = (goal[0] - info["origin_x"]) / info["resolution"]
+    row = info["height"] - (goal[1] - info["origin_y"]) / info["resolution"]
+    scale = min(box["width"] / info["width"], box["height"] / info["height"])
+    before = simulated.get("/api/navigate/status")["goal_id"]
+    page.get_by_test_id("map").click(position={"x": column * scale, "y": row * scale})
+    simulated.wait_until(
+        lambda: simulated.get("/api/navigate/status")["goal_id"] > before, 10.0, "a goal by click"
+    )
+    requested = simulated.get("/api/navigate/status")["requested"]
+    assert math.dist((requested["x"], requested["y"]), goal) < 0.15
+
+    page.get_by_test_id("stop").click()
+    simulated.wait_until(
+        lambda: simulated.get("/api/navigate/status")["reason"] == "STOPPED", 5.0, "the stop"
+    )
+    page.get_by_test_id("estop").click()
+    simulated.wait_until(lambda: simulated.get("/api/state")["gate"]["latched"], 5.0, "the latch")
+    page.get_by_test_id("estop-banner").wait_for(state="visible")
+    page.get_by_test_id("estop-clear").click()
+    assert simulated.get("/api/state")["gate"]["latched"], "clearing takes two steps"
+    page.get_by_test_id("estop-clear").click()
+    simulated.wait_until(
+        lambda: not simulated.get("/api/state")["gate"]["latched"], 5.0, "the clearing"
+    )
+    simulated.post("/api/cmd/RecoveryStand")
+    simulated.wait_until(
+        lambda: simulated.get("/api/state")["status"]["posture"] == "standing", 20.0, "standing"
+    )
+
+
+def test_exploring_ends_by_itself_and_has_seen_the_apartment(simulated: Rhino) -> None:
+    simulated.post("/api/explore/start")
+
+    def ended() -> dict[str, object] | None:
+        mission: dict[str, object] = simulated.get("/api/state")["mission"]
+        return mission if mission["state"] not in ("running", "paused_by_user") else None
+
+    mission = simulated.wait_until(ended, 600.0, "the exploration to end", 1.0)
+    assert mission["state"] == "complete", mission
+    # The apartment has 65 to 67 m2 of free floor, 42 to 44 of them where the robot fits.
+    assert simulated.get("/api/map/info")["known_area"] > 55.0

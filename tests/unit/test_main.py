@@ -1,0 +1,102 @@
+"""What deploy knows without a cluster."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rhino_actors.config import RhinoConfig, with_paths
+from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken
+from rhino_actors.main import (
+    RAY_ENVIRONMENT,
+    RunRecord,
+    _check_port,
+    _last_line,
+    check_nothing_runs,
+    find_cluster,
+    stop_deployment,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _record(**changes: object) -> RunRecord:
+    process = psutil.Process()
+    values: dict[str, object] = {field.name: "" for field in dataclasses.fields(RunRecord)} | {
+        "pid": process.pid,
+        "pid_started": process.create_time(),
+        "owns_ray": True,
+        "started": 0.0,
+        "ready": True,
+        "deployment": "none",
+    }
+    return RunRecord(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_ray_env_of_a_cluster_holds_what_a_local_one_gets() -> None:
+    lines = (ROOT / "cluster" / "ray.env").read_text().splitlines()
+    pairs = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    assert pairs == RAY_ENVIRONMENT
+
+
+def test_running_deployment_is_named_and_a_dead_one_is_not_in_the_way() -> None:
+    check_nothing_runs()
+    _record(url="http://127.0.0.1:8000").save()
+    with pytest.raises(AlreadyRunning, match="127.0.0.1:8000"):
+        check_nothing_runs()
+    _record(pid_started=1.0).save()  # the pid was given to another process since
+    check_nothing_runs()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
+def test_damaged_run_record_counts_as_none(text: str) -> None:
+    RunRecord.path().parent.mkdir(parents=True)
+    RunRecord.path().write_text(text)
+    assert RunRecord.load() is None
+    assert not stop_deployment()
+
+
+def test_down_of_a_dead_deployment_clears_the_record() -> None:
+    _record(pid_started=1.0).save()
+    assert stop_deployment()
+    assert not RunRecord.path().exists()
+
+
+def test_taken_port_is_named() -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(PortTaken, match=str(port)):
+            _check_port("127.0.0.1", port)
+    _check_port("127.0.0.1", port)
+
+
+def test_cluster_that_does_not_answer_is_an_error_only_when_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert find_cluster() == ""
+    with pytest.raises(DeployError, match="127.0.0.1:1"):
+        find_cluster("127.0.0.1:1")
+    left_behind = tmp_path / "ray" / "ray_current_cluster"
+    left_behind.parent.mkdir()
+    left_behind.write_text("127.0.0.1:1")
+    assert find_cluster() == "", "a dead cluster that `ray start` left is not joined"
+
+
+def test_paths_are_resolved_once_and_stay_what_the_config_names() -> None:
+    resolved = with_paths(RhinoConfig())
+    assert resolved.paths.state == os.path.join(os.environ["XDG_STATE_HOME"], "rhino")
+    assert with_paths(resolved) == resolved
+
+
+def test_last_line_of_an_error_says_what_it_is_about() -> None:
+    assert _last_line(RuntimeError("Traceback\n  File x\nConfigError: no such world\n\n")) == (
+        "ConfigError: no such world"
+    )
