@@ -7,6 +7,7 @@ MAX_CLIENT_NAME = 64
 # Names by which rhino's own parts hold the robot; a client must not pass for one of them.
 RESERVED_NAMES = frozenset({"explorer", "planner", "platform"})
 UNKNOWN = "unknown"
+_ASSISTANT = "assistant ("
 
 
 def client_name(given: str | None, address: str | None) -> str:
@@ -19,8 +20,10 @@ def client_name(given: str | None, address: str | None) -> str:
             "The client's name cannot be used.",
             f"{HEADER} has 1 to {MAX_CLIENT_NAME} printable characters.",
         )
-    if name.lower() in RESERVED_NAMES:
-        raise InvalidRequest(f"The name {name!r} belongs to a part of rhino.", "Choose another.")
+    if name.lower() in RESERVED_NAMES or name.lower().startswith(_ASSISTANT):
+        raise InvalidRequest(
+            f"The name {name!r} belongs to a part of rhino or an assistant.", "Choose another."
+        )
     return name
 
 
@@ -38,8 +41,9 @@ def assistant_name(given: str | None, program: str | None, address: str | None) 
     cannot take the robot from one, or lower its rank, by calling itself the same.
     """
     if named := _plain(given):
-        return f"assistant ({named})"
-    return f"assistant ({', '.join(filter(None, (_plain(program), _plain(address) or UNKNOWN)))})"
+        return f"{_ASSISTANT}{named})"
+    known = filter(None, (_plain(program), _plain(address) or UNKNOWN))
+    return f"{_ASSISTANT}{', '.join(known)})"
 
 
 def from_header(value: str) -> str:

@@ -126,6 +126,7 @@ async def drive_for(
     start = loop.time()
     end = start + duration
     is_ours = True
+    answer: VelocityAnswer | None = None
     try:
         answer = await drive(robot, twist, client, rank)
         while (left := end - loop.time()) > 0.0:
@@ -134,6 +135,8 @@ async def drive_for(
                 answer = await drive(robot, twist, client, rank)
     except ControlError as error:
         is_ours = False
+        if answer is None:
+            raise
         driven = f"It was driven for {loop.time() - start:.1f} s of {duration:g} s."
         raise type(error)(f"{error.message} {driven}", *error.args[1:]) from error
     finally:

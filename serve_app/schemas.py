@@ -4,7 +4,6 @@ Lengths in m, angles in rad counter-clockwise from +x, speeds in m/s and rad/s, 
 `odom`. Numbers that a client sends must be JSON numbers and finite; unknown fields are refused.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -377,7 +376,7 @@ def map_state(stats: Mapping[str, float], status: RobotStatus | None) -> MapStat
         epoch=int(stats["epoch"]),
         seq=int(stats["seq"]),
         known_area=stats["known_area"],
-        age=max(0.0, status.stamp - stamp) if status and math.isfinite(stamp) else None,
+        age=max(0.0, status.stamp - stamp) if status and stamp > 0.0 else None,
         frame_rate=stats["frame_rate"],
         latency_p50_ms=stats["latency_ms_p50"],
         latency_p99_ms=stats["latency_ms_p99"],

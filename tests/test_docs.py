@@ -1,6 +1,7 @@
 """The documents say what the code does."""
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -44,3 +45,39 @@ def test_every_option_is_documented_with_a_meaning(generator: ModuleType) -> Non
     for kind in generator.sections().values():
         for spec in generator._options(kind):
             assert spec.metadata["doc"].strip(), f"{kind.__name__}.{spec.name}"
+
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "cluster/README.md")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_commands_in_the_documents_exist(name: str) -> None:
+    from typer.main import get_command
+
+    from rhino_actors.cli import app
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"`?make ([a-z][a-z-]*)", text):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"make {target}"
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for word in re.findall(r"\.venv/bin/rhino ([a-z]+)", text):
+        assert word in commands, f"rhino {word}"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_in_the_documents_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        if "://" not in target:
+            assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_routes_in_the_readme_exist() -> None:
+    from serve_app.app import create_api
+    from tests.api.world import World
+
+    paths = create_api(World().handles()).openapi()["paths"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for path in re.findall(r"localhost:8000(/api/[a-z/]+)", text):
+        assert path in paths, path

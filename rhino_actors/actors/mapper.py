@@ -162,7 +162,7 @@ class MapperActor:
         """Return counts since the start, rates [Hz], the last times [ms], and the known area [m2].
 
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
-        of the newest snapshot, `stamp` is of the newest frame in the map [s], -inf before the first.
+        of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first.
         """
         now = time.monotonic()
         times = {
@@ -175,7 +175,7 @@ class MapperActor:
         return {
             "epoch": float(self._epoch),
             "seq": float(self._seq),
-            "stamp": self._stamp,
+            "stamp": self._stamp if math.isfinite(self._stamp) else 0.0,
             **{name: float(self._counts[name]) for name in counted},
             "growth_refused": float(self._mapper.growth_refused),
             "frame_rate": self._frame_rate.rate(now),

@@ -125,6 +125,7 @@ async def test_one_stream_too_many_is_refused_before_it_starts() -> None:
 async def test_the_stream_goes_on_after_the_platform_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(camera_feed, "RETRY_S", 0.05)
     world = World()
     for _ in range(5):
         world.platform.add_frame()

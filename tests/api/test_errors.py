@@ -182,7 +182,7 @@ def test_every_error_has_a_status() -> None:
         assert 400 <= status_of(kind()) < 600
 
 
-@pytest.mark.parametrize("name", ["x" * 65, "a\tb", "explorer", "Planner"])
+@pytest.mark.parametrize("name", ["x" * 65, "a\tb", "explorer", "Planner", "Assistant (kitchen)"])
 def test_an_unusable_client_name_is_refused(client: TestClient, world: World, name: str) -> None:
     answer = client.post("/api/stop", headers={"X-Rhino-Client": name})
     assert answer.status_code == 422

@@ -6,7 +6,7 @@ import pytest
 import ray.exceptions as rx
 
 from rhino_actors.messages.navigation import GoalRequest
-from serve_app import streams
+from serve_app import events, streams
 from serve_app.api import events as route
 from serve_app.app import create_api
 from serve_app.events import Event, Mailbox
@@ -34,7 +34,9 @@ async def test_a_new_listener_gets_the_whole_state_first() -> None:
     assert b"\nretry: " in b"\n" + stream.body and b"\nid: " in stream.body
 
 
-async def test_changes_are_told_as_they_happen() -> None:
+async def test_changes_are_told_as_they_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAP_PERIOD_S", 0.05)
+    monkeypatch.setattr(events, "POI_PERIOD_S", 0.05)
     world = World()
     app = create_api(world.handles())
 

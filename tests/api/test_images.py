@@ -29,7 +29,7 @@ def test_png_keeps_every_pixel() -> None:
     assert (cv2.imdecode(np.frombuffer(encode_png(image), np.uint8), -1) == image).all()
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (20, 30), (300, 2000), (1500, 1500)])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (20, 30), (300, 2000), (1100, 1100)])
 def test_a_map_for_an_assistant_fits_and_keeps_its_scale(rows: int, cols: int) -> None:
     data, per_cell = map_png_within(
         noisy_map(rows, cols), pose=None, path=None, goal=None, max_side=1024, max_bytes=200_000

@@ -237,7 +237,7 @@ class FakeMapper:
         return {
             "epoch": float(self.current.epoch),
             "seq": float(self.current.seq),
-            "stamp": self.current.stamp if self.current.seq else -math.inf,
+            "stamp": self.current.stamp,
             "known_area": self.current.known_area,
             "publish_rate": 7.5,
             "frame_rate": 7.7,
