@@ -108,17 +108,22 @@ def build_apps(config: RhinoConfig) -> tuple[ServedApp, ...]:
     from ray import serve  # takes a second to import, and tests of the apps do without
 
     access = read_access(config.server)
+    place = config.placement
 
     def application(server: type[RestServer] | type[McpServer], name: str) -> Any:
         configured = serve.deployment(
             name=name,
             num_replicas=1,
             max_ongoing_requests=MAX_ONGOING_REQUESTS,
-            ray_actor_options={"num_cpus": 0.1},
+            # Beside the robot: the loss of a planner host must not take the API along.
+            ray_actor_options={
+                "num_cpus": 0.1,
+                "label_selector": {place.label: place.robot_side},
+                "fallback_strategy": [{"label_selector": {}}],
+            },
             graceful_shutdown_timeout_s=2.0,  # open streams would hold a shutdown up
-            logging_config={
-                "enable_access_log": False
-            },  # a page asks many times a second; refusals are logged
+            # A page asks many times a second; refusals are logged.
+            logging_config={"enable_access_log": False},
         )
         deployment: Any = configured(serve.ingress()(server))
         return deployment.bind(config, access)

@@ -29,6 +29,7 @@ from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.navigation import (
     FollowReport,
+    FollowState,
     GoalRequest,
     NavMode,
     NavState,
@@ -203,8 +204,19 @@ class PlannerActor:
                 raise NoGoal()
         elif goal is None or goal.id != goal_id:
             raise NoGoal(f"Goal {goal_id} is not in force.")
-        await self._end_goal(NavState.CANCELLED, "CANCELLED", f"Cancelled by {client}.")
+        if goal is not None:
+            await self._cancel(goal, client)
         return self._status
+
+    async def _cancel(self, goal: _Goal, client: str) -> None:
+        """End a goal; if the robot was stopped just before, that is what ended it."""
+        reason, message = "CANCELLED", f"Cancelled by {client}."
+        with contextlib.suppress(ActorUnavailable):
+            report = await call(self._platform.follow_report.remote(goal.id))
+            if report.state is FollowState.ENDED and report.reason.ends_goal:
+                reason, message = report.reason, report.message
+        if goal is self._goal:
+            await self._end_goal(NavState.CANCELLED, reason, message)
 
     @ray.method
     async def set_mode(self, mode: NavMode) -> NavMode:

@@ -147,6 +147,12 @@ async def test_stop_at_the_gate_cancels_the_goal_for_good(scene: Scene) -> None:
     assert len(scene.platform.paths) == sent
 
 
+async def test_cancel_just_after_a_stop_says_that_it_was_stopped(scene: Scene) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.platform.report(FollowState.ENDED, "STOPPED")
+    assert (await scene.planner.cancel("anna")).reason == "STOPPED"
+
+
 async def test_mission_of_an_older_epoch_does_not_touch_the_goal_in_force(scene: Scene) -> None:
     accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0, client="anna"))
     for _ in range(3):
