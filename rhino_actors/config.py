@@ -86,6 +86,10 @@ class MujocoConfig:
 
     world: str = option("apartment", "", "scene: apartment")
     seed: int = option(1, "", "seed of the scene", low=0)
+    base: str = option(
+        "kinematic", "", "kinematic (a base that is driven) or walking (legs with weight)"
+    )
+    fast: bool = option(False, "", "walking in steps of 4 ms instead of 2, for CI")
     lidar_rate_hz: float = option(7.7, "Hz", "lidar frames per second", low=0.1, high=50.0)
     lidar_azimuths: int = option(360, "", "beams around", low=16, high=4000)
     lidar_elevations: int = option(16, "", "rings of beams", low=1, high=128)
@@ -291,7 +295,9 @@ class RayConfig:
 
     address: str = option("", "", "cluster to join; empty: that of `ray start`, else a local one")
     dashboard: bool = option(True, "", "start Ray's own dashboard")
-    dashboard_port: int = option(0, "", "its port, loopback; 0: 8265 or the next that is free", low=0, high=65535)
+    dashboard_port: int = option(
+        0, "", "its port, loopback; 0: 8265 or the next that is free", low=0, high=65535
+    )
     object_store_mb: int = option(
         400, "MB", "shared memory for maps and frames", low=80, high=65536
     )
