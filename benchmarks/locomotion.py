@@ -27,7 +27,6 @@ from rhino_actors.messages.platform import Posture
 
 FLOOR = Material("floor", "", (0.5, 0.5, 0.5))
 STILL = Twist2D()
-SAMPLE = 0.01  # [s]
 COMMANDS = (
     (0.3, 0.0, 0.0),
     (0.6, 0.0, 0.0),
@@ -55,6 +54,8 @@ class Bench:
     def __init__(self, *, fast: bool, seed: int, quick: bool) -> None:
         self.fast, self.seed, self.quick = fast, seed, quick
         self.config = MujocoConfig(fast=fast)
+        # One sample, in whole physics steps.
+        self.sample = 0.012 if fast else 0.010
         self.flat = compile_walking_model(scene(), self.config)
 
     def robot(self, boxes: tuple[Box, ...] = ()) -> WalkingRobot:
@@ -66,19 +67,19 @@ class Bench:
 
 
 def walk(robot: WalkingRobot, twist: Twist2D, seconds: float) -> Samples:
-    """Let the robot walk and return what it did every SAMPLE."""
-    steps = round(SAMPLE / robot.model.opt.timestep) or 1
+    """Let the robot walk and return what it did, sample by sample."""
+    timestep = robot.model.opt.timestep
+    steps = 5 if timestep < 0.003 else 3
     samples = []
-    for _ in range(round(seconds / (steps * robot.model.opt.timestep))):
+    for _ in range(max(1, round(seconds / (steps * timestep)))):
         robot.advance(twist, steps)
         done = robot.twist
         samples.append((done.vx, done.vy, done.omega))
     return np.array(samples)
 
 
-def smooth(values: NDArray[np.float64], seconds: float) -> NDArray[np.float64]:
-    width = max(1, round(seconds / SAMPLE))
-    return np.convolve(values, np.ones(width) / width, mode="valid")
+def smooth(values: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
+    return np.convolve(values, np.ones(samples) / samples, mode="valid")
 
 
 def tracking(bench: Bench) -> Iterator[str]:
@@ -98,8 +99,8 @@ def steps(bench: Bench) -> Iterator[str]:
         command = [0.0, 0.0, 0.0]
         command[axis] = wanted
         samples = walk(bench.robot(), Twist2D(*command), 4.0)[:, axis]
-        rise = float(np.argmax(samples >= 0.9 * wanted)) * SAMPLE
-        peak = float(smooth(samples, 0.1).max())
+        rise = float(np.argmax(samples >= 0.9 * wanted)) * bench.sample
+        peak = float(smooth(samples, round(0.1 / bench.sample)).max())
         yield (
             f"step to {'vx vy omega'.split()[axis]} {wanted}: t90 {rise:.2f} s, "
             f"overshoot {100 * (samples.max() / wanted - 1):.0f} % ({100 * (peak / wanted - 1):.0f} % of 0.1 s means)"
@@ -112,10 +113,10 @@ def steps(bench: Bench) -> Iterator[str]:
         turned = 0.0
         last = before.yaw
         for _ in range(200):
-            samples = walk(robot, STILL, SAMPLE)
+            samples = walk(robot, STILL, bench.sample)
             turned += math.remainder(robot.pose.yaw - last, math.tau)
             last = robot.pose.yaw
-            ended += SAMPLE
+            ended += bench.sample
             if float(np.abs(samples).max()) > 0.05:
                 moving = ended
         length = math.hypot(robot.pose.x - before.x, robot.pose.y - before.y)
@@ -229,7 +230,7 @@ def figures(bench: Bench) -> Iterator[str]:
         for name in names:
             robot.command(name)
             for _ in range(2000):
-                walk(robot, STILL, SAMPLE)
+                walk(robot, STILL, bench.sample)
                 tilt = max(tilt, robot.tilt)
                 if robot.posture is not Posture.CHANGING:
                     break

@@ -51,6 +51,9 @@ GAINS = np.dtype(
         ("stand_kp", _F),  # [1/s2] towards the middle of the feet
         ("stand_kd", _F),
         ("friction", _F),  # of the cones
+        ("side_weight", _F),  # of a sideways force against an upright one in the fit
+        ("moment_weight", _F),  # of a newton metre against a newton
+        ("side_limit", _F),  # [m/s2] that the balance asks for at most
         ("regularise", _F),
         ("trim", _F),  # [1/s] of the velocity integral
         ("accel", _F),  # [m/s2] of the command
@@ -90,12 +93,11 @@ STATE = np.dtype(
 TRIM_LIMIT = (0.30, 0.25)
 YAW_ERROR_LIMIT = 0.25  # [rad]
 LEAN_GAIN = 2.0  # [1/s] of the integral that takes a standing robot to the attitude asked for
-LEAN_LIMIT = 0.15  # [rad]
+LEAN_LIMIT = 0.35  # [rad]
 INERTIA = (0.18, 0.47, 0.50)  # [kg m2] of the whole robot, standing, about its own axes
 LOW_PASS = 0.15  # [s] of the velocity that the trim sees
 LEG_LAG = 0.28  # [s] of legs and low-pass behind a command
 YAW_LAG = 0.10  # [s]
-MOMENT_SCALE = 5.0  # one newton metre counts as much as so many newtons
 MIN_FORCE, MAX_FORCE = 4.0, 320.0  # [N] of a foot on the floor
 TOUCH = 8.0  # [N] that count as contact
 RESTART_SPEED = 0.35  # [m/s] or
@@ -126,6 +128,9 @@ def default_gains() -> NDArray[np.void]:
         "stand_kp": 60.0,
         "stand_kd": 12.0,
         "friction": 0.65,
+        "side_weight": 1.0,
+        "moment_weight": 5.0,
+        "side_limit": 4.0,
         "regularise": 1e-3,
         "trim": 1.0,
         "accel": 3.0,
@@ -304,13 +309,14 @@ def _share_forces(
     for i in range(6):
         for j in range(12):
             grasp[i, j] = 0.0
-    k = MOMENT_SCALE
+    k, e = g.moment_weight, g.side_weight
     for leg in range(4):
         if standing[leg] < 0.5:
             continue
         c = 3 * leg
         x, y, z = arms[leg, 0], arms[leg, 1], arms[leg, 2]
-        grasp[0, c] = grasp[1, c + 1] = grasp[2, c + 2] = 1.0
+        grasp[0, c] = grasp[1, c + 1] = e
+        grasp[2, c + 2] = 1.0
         grasp[3, c + 1] = -k * z
         grasp[3, c + 2] = k * y
         grasp[4, c] = k * z
@@ -331,7 +337,7 @@ def _share_forces(
     wanted = work[6:12, 6]
     left = work[6:12, 7]
     for i in range(6):
-        wanted[i] = wrench[i] * (k if i > 2 else 1.0)
+        wanted[i] = wrench[i] * (k if i > 2 else 1.0 if i == 2 else e)
         left[i] = wanted[i]
     _solve6(normal, left)
     outside = False
@@ -527,6 +533,9 @@ def _control(
         middle_y += sin * attitude[4]
         force_x = g.stand_kp * (middle_x - com[0]) - g.stand_kd * qvel[0]
         force_y = g.stand_kp * (middle_y - com[1]) - g.stand_kd * qvel[1]
+    far = math.sqrt(force_x * force_x + force_y * force_y)
+    if far > g.side_limit:
+        force_x, force_y = force_x * g.side_limit / far, force_y * g.side_limit / far
     height = s.floor + g.height + attitude[3]
     lift_x = s.slope_x * vx + s.slope_y * vy
     wrench[0] = g.mass * force_x
