@@ -5,6 +5,7 @@ They end in a posture. Nothing here knows clocks, threads or the scene; the same
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator
 
 import mujoco
@@ -12,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rhino_actors.drivers.mujoco.gait import LEGS
 from rhino_actors.drivers.mujoco.posture import FOLD as FOLD_POSE
 from rhino_actors.drivers.mujoco.posture import LIE as LIE_POSE
 from rhino_actors.drivers.mujoco.posture import PERFORMANCES, admit
@@ -75,6 +77,9 @@ class WalkingRobot:
         self._ctrl: Array = self.data.ctrl[:12]
         self._force: Array = self.data.xfrc_applied[trunk]
         self._push_until = -1.0
+        self._trunk = trunk
+        self._own_mass = float(model.body_mass[trunk])
+        self._late: deque[Array] = deque()
         self._posture = Posture.STANDING
         self._goal = Posture.STANDING
         self._script: Script | None = None
@@ -227,6 +232,21 @@ class WalkingRobot:
         self._force[:3] = x / PUSH_TIME, y / PUSH_TIME, z / PUSH_TIME
         self._push_until = self.time + PUSH_TIME
 
+    def load(self, mass: float) -> None:
+        """Put a mass on the back, instead of what lay there [kg]; the controller does not know of it."""
+        self.model.body_mass[self._trunk] = self._own_mass + mass
+        # Constants that follow from the masses; they are computed in a state of their own.
+        mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+
+    def set_friction(self, friction: float) -> None:
+        """Set the friction of the feet on any floor."""
+        for name, *_ in LEGS:
+            self.model.geom(f"{name}_foot").friction[0] = friction
+
+    def set_lag(self, delay: float) -> None:
+        """Let torques take effect this much later than they are asked for [s]."""
+        self._late = deque(np.zeros((round(delay / self._dt), 12)))
+
     def advance(self, twist: Twist2D, steps: int) -> None:
         """Let `steps` physics steps pass while the robot is asked for a twist; it obeys when it stands."""
         wanted = (twist.vx, twist.vy, twist.omega) if self.takes_velocity else (0.0, 0.0, 0.0)
@@ -258,6 +278,9 @@ class WalkingRobot:
             self._ctrl[:] = -DAMPING * self._qvel[6:]
         else:
             _follow(self._qpos, self._qvel, self._held, KP, KD, self._ctrl)
+        if self._late:
+            self._late.append(self._ctrl.copy())
+            self._ctrl[:] = self._late.popleft()
         self._watch()
 
     def _watch(self) -> None:
@@ -301,8 +324,8 @@ class WalkingRobot:
             "RiseSit": self._rise,
             "Hello": self._hello,
             "Stretch": self._stretch,
-            "Dance1": lambda: self._dance(0.17, 0.06, 0.04, 0.0, 1.1),
-            "Dance2": lambda: self._dance(0.05, 0.14, 0.02, 0.2, 1.7),
+            "Dance1": lambda: self._dance(0.28, 0.10, 0.05, 0.0, 1.0),
+            "Dance2": lambda: self._dance(0.10, 0.24, 0.03, 0.3, 1.5),
         }
 
     def _move(self, target: Array, duration: float) -> Script:

@@ -48,6 +48,7 @@ GAINS = np.dtype(
         ("tilt_kd", _F),
         ("yaw_kp", _F),
         ("yaw_kd", _F),
+        ("stand_yaw_kp", _F),
         ("stand_kp", _F),  # [1/s2] towards the middle of the feet
         ("stand_kd", _F),
         ("friction", _F),  # of the cones
@@ -94,6 +95,7 @@ TRIM_LIMIT = (0.30, 0.25)
 YAW_ERROR_LIMIT = 0.25  # [rad]
 LEAN_GAIN = 2.0  # [1/s] of the integral that takes a standing robot to the attitude asked for
 LEAN_LIMIT = 0.35  # [rad]
+STILL_RATE = 0.1  # [rad/s]
 INERTIA = (0.18, 0.47, 0.50)  # [kg m2] of the whole robot, standing, about its own axes
 LOW_PASS = 0.15  # [s] of the velocity that the trim sees
 LEG_LAG = 0.28  # [s] of legs and low-pass behind a command
@@ -125,9 +127,10 @@ def default_gains() -> NDArray[np.void]:
         "tilt_kd": 18.0,
         "yaw_kp": 20.0,
         "yaw_kd": 20.0,
+        "stand_yaw_kp": 80.0,
         "stand_kp": 60.0,
         "stand_kd": 12.0,
-        "friction": 0.65,
+        "friction": 0.5,
         "side_weight": 1.0,
         "moment_weight": 5.0,
         "side_limit": 4.0,
@@ -559,7 +562,8 @@ def _control(
     pitch_error = -sin * lean_x + cos * lean_y
     if stepping:
         s.lean_x = s.lean_y = s.lean_yaw = 0.0
-    else:
+    elif rates[0] ** 2 + rates[1] ** 2 + rates[2] ** 2 < STILL_RATE * STILL_RATE:
+        # Only a trunk at rest shows what is lasting, and what is on the way.
         s.lean_x = _bounded(s.lean_x + LEAN_GAIN * roll_error * dt, LEAN_LIMIT)
         s.lean_y = _bounded(s.lean_y + LEAN_GAIN * pitch_error * dt, LEAN_LIMIT)
         s.lean_yaw = _bounded(s.lean_yaw + LEAN_GAIN * turned * dt, LEAN_LIMIT)
@@ -569,7 +573,8 @@ def _control(
     about_y *= INERTIA[1]
     wrench[3] = cos * about_x - sin * about_y
     wrench[4] = sin * about_x + cos * about_y
-    wrench[5] = INERTIA[2] * (g.yaw_kp * (turned + s.lean_yaw) + g.yaw_kd * (s.omega - rates[2]))
+    yaw_kp = g.yaw_kp if stepping else g.stand_yaw_kp
+    wrench[5] = INERTIA[2] * (yaw_kp * (turned + s.lean_yaw) + g.yaw_kd * (s.omega - rates[2]))
 
     arms = np.empty((4, 3))
     for leg in range(4):
