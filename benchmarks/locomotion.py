@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco.locomotion import WalkingRobot, warm_up
+from rhino_actors.drivers.mujoco.people import People
 from rhino_actors.drivers.mujoco.walking_model import compile_walking_model
+from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, World
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.platform import Posture
@@ -313,9 +315,56 @@ def across(bench: Bench, boxes: tuple[Box, ...], name: str, length: float) -> st
     return f"{name}: crossed in {robot.time:.1f} s"
 
 
-def speed(bench: Bench) -> Iterator[str]:
-    from rhino_actors.drivers.mujoco.worlds import make_world
+def bumps(bench: Bench) -> Iterator[str]:
+    """Drive straight on until something stops the robot, back off, turn, drive on; people walk about."""
+    seeds, seconds = (1, 60.0) if bench.quick else (3, 300.0)
+    total, falls, length, used = 0.0, 0, 0.0, 0.0
+    for name in WORLDS:
+        for seed in range(1, seeds + 1):
+            began = time.process_time()
+            fell, walked = bump_and_turn(bench, make_world(name, seed), seed, seconds)
+            used += time.process_time() - began
+            total, falls, length = total + seconds, falls + fell, length + walked
+    yield (
+        f"bump and turn, {len(WORLDS)} worlds, {total / 60:.0f} min: falls {falls}, {length:.0f} m, "
+        f"real-time factor {total / used:.0f}"
+    )
 
+
+def bump_and_turn(bench: Bench, world: World, seed: int, seconds: float) -> tuple[int, float]:
+    """Return falls and metres."""
+    rng = np.random.default_rng(seed)
+    robot = WalkingRobot(compile_walking_model(world, bench.config))
+    people = People(world.people, robot.model)
+    falls, length, blocked = 0, 0.0, 0
+    twist, until = Twist2D(0.5, 0.0, 0.0), math.inf
+    steps = round(0.02 / robot.model.opt.timestep)
+    turn = 0.0
+    while robot.time < seconds:
+        before = robot.pose
+        for _ in range(5):
+            people.step(robot.data, (robot.pose.x, robot.pose.y), 0.02)
+            robot.advance(twist, steps)
+        moved = math.hypot(robot.pose.x - before.x, robot.pose.y - before.y)
+        length += moved
+        if robot.posture is Posture.FALLEN:
+            falls += 1
+            robot.command("RecoveryStand")
+            twist, until, blocked = Twist2D(-0.3, 0.0, 0.0), robot.time + 9.0, 0
+        elif robot.time >= until:
+            if twist.vx < 0.0:
+                twist, until = Twist2D(0.0, 0.0, math.copysign(1.0, turn)), robot.time + abs(turn)
+            else:
+                twist, until, blocked = Twist2D(0.5, 0.0, 0.0), math.inf, -10
+        elif twist.vx > 0.0:
+            blocked = blocked + 1 if moved < 0.02 else min(blocked + 1, 0)
+            if blocked > 4:
+                turn = rng.uniform(0.7, 2.6) * rng.choice((-1.0, 1.0))
+                twist, until = Twist2D(-0.3, 0.0, 0.0), robot.time + 1.2
+    return falls, length
+
+
+def speed(bench: Bench) -> Iterator[str]:
     began = time.process_time()
     warm_up()
     yield f"kernels ready after {time.process_time() - began:.2f} s of CPU"
@@ -377,6 +426,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[str]]] = {
     "recovery": recovery,
     "terrain": terrain,
     "pushes": pushes,
+    "bumps": bumps,
     "speed": speed,
     "replay": replay,
 }
