@@ -1,25 +1,31 @@
-"""Faults that change the body itself: a load on its back, slippery feet. For a body that walks."""
+"""Faults that change the body itself: a load on its back, slippery feet, late torques. For a body that walks."""
 
-import mujoco
-import numpy as np
+from typing import Protocol, runtime_checkable
 
 from rhino_actors.drivers.mujoco.faults import FaultBoard
-from rhino_actors.drivers.mujoco.gait import LEGS
-from rhino_actors.drivers.mujoco.model import TRUNK_BODY
+from rhino_actors.drivers.mujoco.walking_model import FOOT_FRICTION
+
+
+@runtime_checkable
+class WeightedBody(Protocol):
+    """What a body with weight lets be done to it."""
+
+    def load(self, mass: float) -> None:
+        """Put a mass on the back, instead of what lay there [kg]."""
+
+    def set_friction(self, friction: float) -> None:
+        """Set the friction of the feet."""
+
+    def set_lag(self, delay: float) -> None:
+        """Let torques take effect this much later [s]."""
 
 
 class BodyFaults:
-    """Keeps a model as heavy and as slippery as the faults of the moment have it."""
+    """Keeps a body as heavy, as slippery and as slow as the faults of the moment have it."""
 
-    def __init__(self, model: mujoco.MjModel) -> None:
-        self._model = model
-        self._trunk = int(model.body(TRUNK_BODY).id)
-        self._mass = float(model.body_mass[self._trunk])
-        self._inertia = model.body_inertia[self._trunk].copy()
-        self._feet = [int(model.geom(f"{leg[0]}_foot").id) for leg in LEGS]
-        self._friction = model.geom_friction[self._feet].copy()
-        self._load = 0.0
-        self._slip: float | None = None
+    def __init__(self, body: WeightedBody) -> None:
+        self._body = body
+        self._load, self._friction, self._lag = 0.0, FOOT_FRICTION, 0.0
 
     def step(self, faults: FaultBoard) -> None:
         """Take up what has changed."""
@@ -27,17 +33,14 @@ class BodyFaults:
         load = 0.0 if payload is None else payload["mass"]
         if load != self._load:
             self._load = load
-            share = (self._mass + load) / self._mass
-            self._model.body_mass[self._trunk] = self._mass * share
-            self._model.body_inertia[self._trunk] = self._inertia * share
-            # What follows from the masses is kept in the model, and must be told; on a state of its own, because
-            # it is computed at the initial pose.
-            mujoco.mj_setConst(self._model, mujoco.MjData(self._model))
+            self._body.load(load)
         slippery = faults.active("friction")
-        slip = None if slippery is None else slippery["value"]
-        if slip != self._slip:
-            self._slip = slip
-            friction = self._friction.copy()
-            if slip is not None:
-                friction[:, 0] = max(0.0, slip)
-            self._model.geom_friction[self._feet] = np.maximum(friction, 0.0)
+        friction = FOOT_FRICTION if slippery is None else max(0.0, slippery["value"])
+        if friction != self._friction:
+            self._friction = friction
+            self._body.set_friction(friction)
+        late = faults.active("actuator_lag")
+        lag = 0.0 if late is None else max(0.0, late["delay"])
+        if lag != self._lag:
+            self._lag = lag
+            self._body.set_lag(lag)

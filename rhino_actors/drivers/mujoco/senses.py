@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.go2.lidar import write_voxel_message
-from rhino_actors.drivers.mujoco import voxel_window
 from rhino_actors.drivers.mujoco.drift import OdometryDrift
 from rhino_actors.drivers.mujoco.faults import FaultBoard
 from rhino_actors.drivers.mujoco.l1 import L1Lidar
@@ -29,7 +28,6 @@ from rhino_actors.drivers.mujoco.samples import (
     Place,
     check_senses,
 )
-from rhino_actors.drivers.mujoco.voxel_window import VoxelWindow
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.platform import Posture
 
@@ -69,9 +67,12 @@ class Senses:
         self._late: deque[tuple[float, LidarSample]] = deque()
         self._l1: L1Lidar | None = None
         if config.lidar == "l1":
+            # numba takes a second to import: only this profile pays for it.
+            from rhino_actors.drivers.mujoco.voxel_window import VoxelWindow, warm_up
+
             self._l1 = L1Lidar(model, config.seed)
             self._window = VoxelWindow(config.voxel_ttl_s)
-            voxel_window.warm_up()
+            warm_up()
         else:
             ideal = replace(config, lidar_noise=0.0) if config.lidar == "ideal" else config
             self._ring = RingLidar(model, ideal, config.seed)
@@ -154,7 +155,7 @@ class Senses:
             message = write_voxel_message(
                 self._window.pack(body.time),
                 stamp=DEVICE_EPOCH + stamp,
-                resolution=voxel_window.RESOLUTION,
+                resolution=self._window.resolution,
                 origin=self._window.origin,
             )
             return LidarSample(stamp, (x, y, z), pose, message=message)

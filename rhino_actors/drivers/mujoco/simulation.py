@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco.base import STILL, make_base
-from rhino_actors.drivers.mujoco.dynamics import BodyFaults
+from rhino_actors.drivers.mujoco.dynamics import BodyFaults, WeightedBody
 from rhino_actors.drivers.mujoco.faults import FaultBoard
 from rhino_actors.drivers.mujoco.gait import LEGS
 from rhino_actors.drivers.mujoco.model import LEG_JOINTS, TRUNK_BODY
@@ -52,7 +52,7 @@ class Simulation:
         self._senses = Senses(self.model, config, self.faults, self.tick)
         self._people = People(world.people, self.model)
         self._referee = Referee(self.model, world)
-        self._body_faults = BodyFaults(self.model) if config.base == "walking" else None
+        self._body_faults = BodyFaults(self.base) if isinstance(self.base, WeightedBody) else None
         self._commands: deque[tuple[float, Twist2D]] = deque()
         self._battery = BATTERY_START
         self._is_walking = False

@@ -22,6 +22,8 @@ NEVER = -1e9  # [s]
 class VoxelWindow:
     """Times of the last return of each cell. Coordinates are odom."""
 
+    resolution = RESOLUTION  # [m]
+
     def __init__(self, ttl: float) -> None:
         """Begin empty around the origin; a cell is occupied for `ttl` [s] after a return."""
         self._ttl = ttl
