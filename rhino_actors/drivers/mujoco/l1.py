@@ -20,7 +20,9 @@ SWEEP_RATE = 180.0  # [1/s] from the rim to the axis
 TURN_RATE = 11.0  # [1/s] about the axis
 FIELD = math.pi / 2.0  # [rad] from rim to axis
 MIN_RANGE = 0.05  # [m]: nearer it is blind
-MAX_RANGE = 30.0  # [m]
+# [m] The sensor reaches 30, but the robot's voxel window ends before this in every direction: farther returns are lost
+# there anyway, and beams that end here cost half.
+MAX_RANGE = 5.5
 NOISE = 0.01  # [m] standard deviation of a range,
 NOISE_SHARE = 0.002  # and this share of it
 
