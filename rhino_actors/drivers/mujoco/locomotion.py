@@ -40,11 +40,11 @@ FOLD, LIE, SIT, STAND = (pose[2:] for pose in (FOLD_POSE, LIE_POSE, SIT_POSE, ST
 KP, KD = 80.0, 4.0  # of joints that follow a script
 DAMPING = 3.0  # [N m s/rad] of damped motors
 
-# Roll from the back onto the belly over the right side: two poses of a right and a left leg (abduction, hip, knee
-# [rad], abduction counted outwards) and the time of each [s]. Found by search, see benchmarks/locomotion.py.
+# Roll from the back onto the belly: two poses of right and left legs (abduction outwards, hip, knee [rad]) and the
+# time of each [s]; right and left change places for the other side. Found by benchmarks/roll_over_search.py.
 ROLL_OVER: tuple[tuple[tuple[float, ...], tuple[float, ...], float], ...] = (
-    ((0.71, 2.20, -2.03), (-0.56, 2.72, -1.72), 0.12),
-    ((0.93, 3.04, -1.00), (0.96, 3.08, -2.13), 0.12),
+    ((0.40, 2.38, -1.45), (0.20, 0.77, -1.87), 0.39),
+    ((0.89, 3.00, -1.82), (0.93, 2.56, -1.50), 0.25),
 )
 UPSIDE_DOWN = 1.75  # [rad] of roll beyond which the robot lies on its back
 MAX_ROLLS = 8
@@ -63,6 +63,7 @@ class WalkingRobot:
         self.model = model
         self.data = mujoco.MjData(model)
         self.controller = TrotController()
+        self.roll_over = ROLL_OVER
         self._every = control_every
         self._dt = float(model.opt.timestep) * control_every
         self._steps = 0
@@ -423,7 +424,7 @@ class WalkingRobot:
         yield from self._stand_up()
 
     def _roll_over(self, direction: float) -> Script:
-        for right, left, duration in ROLL_OVER:
+        for right, left, duration in self.roll_over:
             yield from self._move(mirrored_legs(right, left, direction), duration)
 
 

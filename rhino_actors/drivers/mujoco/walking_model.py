@@ -2,7 +2,8 @@
 
 Masses, inertias, link lengths, joint limits and torques are those of the public URDF of the Go2; rotor inertia,
 damping and dry friction of the joints are usual values for its motors. All shapes are primitives. The robot touches
-the scene and a ground plane of its own, not itself. MuJoCo is imported by `compile_walking_model` alone.
+the scene and a ground plane of its own (contact bit 1), and its legs the trunk (bit 2), but not each other.
+MuJoCo is imported by `compile_walking_model` alone.
 """
 
 from typing import TYPE_CHECKING
@@ -143,7 +144,7 @@ def standing_coordinates() -> list[float]:
 def _shell(name: str, kind: str, size: str, look: str, at: str, group: int) -> str:
     return (
         f'<geom name="{name}" type="{kind}" size="{size}" {at} rgba="{look}" group="{group}" mass="0" '
-        f'contype="0" conaffinity="1" condim="3" friction="{SHELL_FRICTION}" priority="1"/>'
+        f'contype="2" conaffinity="1" condim="3" friction="{SHELL_FRICTION}" priority="1"/>'
     )
 
 
@@ -161,7 +162,7 @@ def _trunk() -> str:
 
 def _leg(name: str, side_x: int, side_y: int) -> str:
     hip_low, hip_high = FRONT_HIP_RANGE if side_x > 0 else REAR_HIP_RANGE
-    limb = f'contype="0" conaffinity="1" condim="3" friction="{LEG_FRICTION}" priority="1"'
+    limb = f'contype="0" conaffinity="3" condim="3" friction="{LEG_FRICTION}" priority="1"'
     unseen = 'contype="0" conaffinity="0"'
     hip_at = f'pos="0 {side_y * 0.03} 0" zaxis="1 0 0"'
     motor_at = f'pos="0 {-side_y * 0.015} 0" zaxis="0 1 0"'
@@ -186,7 +187,7 @@ def _leg(name: str, side_x: int, side_y: int) -> str:
 <inertial pos="0.00435 {-side_y * 0.00077} -0.1358" mass="0.194" diaginertia="0.0014 0.00142 0.00004"/>
 {geom("shank", "capsule", "0.013", _DARK, f'fromto="0 0 0 0 0 {-SHANK + 0.03}"', limb)}
 <geom name="{name}_foot" type="sphere" size="{FOOT_RADIUS}" pos="0 0 {-SHANK}" rgba="{_DARK}" group="{BODY_GROUP}"
- mass="0" contype="0" conaffinity="1" condim="3" friction="{FOOT_FRICTION}" priority="2"/>
+ mass="0" contype="0" conaffinity="3" condim="3" friction="{FOOT_FRICTION}" priority="2"/>
 <site name="{name}_foot" pos="0 0 {-SHANK}" size="{FOOT_RADIUS + 0.004}" group="5"/>
 </body></body></body>"""
 
