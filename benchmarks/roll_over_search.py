@@ -3,9 +3,9 @@
     python benchmarks/roll_over_search.py --seed 3
 
 A cross-entropy search: draw candidates, keep the best fifth, draw around them. A candidate is judged from four ways
-of lying on the back: does it end on its belly, how high does it throw itself, how fast does it spin. The mean of the
-last round has no lucky strokes in it; it is what stands in `locomotion.ROLL_OVER`. Takes two minutes; a seed whose
-mean costs more than -0.8 has not found the way.
+of lying on the back: does it end on its belly, how high does it throw itself, how fast does it spin. A cost below
+-0.8 rolls over from all four. Not every seed gets there; the poses in `locomotion.ROLL_OVER` are the mean of a search
+that did, which is steadier than its best single draw.
 """
 
 import argparse
@@ -68,18 +68,21 @@ def main() -> None:
     starts = [lying(bench, index) for index in range(STARTS)]
     robot = bench.robot()
     rng = np.random.default_rng(seed)
+    best, best_cost = LOWEST, math.inf
     mean, spread = (LOWEST + HIGHEST) / 2.0, (HIGHEST - LOWEST) / 3.0
     for index in range(ROUNDS):
         drawn = np.clip(
             mean + spread * rng.standard_normal((CANDIDATES, len(mean))), LOWEST, HIGHEST
         )
         costs = np.array([cost(robot, starts, numbers) for numbers in drawn])
+        if costs.min() < best_cost:
+            best, best_cost = drawn[costs.argmin()], float(costs.min())
         kept = drawn[np.argsort(costs)[:KEPT]]
         mean = 0.3 * mean + 0.7 * kept.mean(0)
         spread = 0.3 * spread + 0.7 * kept.std(0) + 0.02
         print(f"round {index}: best {costs.min():.3f}, median {np.median(costs):.3f}", flush=True)
-    print(f"mean: cost {cost(robot, starts, np.clip(mean, LOWEST, HIGHEST)):.3f}")
-    print(np.round(np.clip(mean, LOWEST, HIGHEST), 2).tolist())
+    for name, numbers in (("mean", np.clip(mean, LOWEST, HIGHEST)), ("best", best)):
+        print(f"{name}: cost {cost(robot, starts, numbers):.3f}, {np.round(numbers, 2).tolist()}")
 
 
 if __name__ == "__main__":

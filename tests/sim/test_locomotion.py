@@ -1,9 +1,11 @@
 """The walking Go2: it follows commands, keeps its feet, does its figures, falls and gets up, the same every time."""
 
+import asyncio
 import hashlib
 import math
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ mujoco = pytest.importorskip("mujoco")
 
 from rhino_actors.config import MujocoConfig, RobotConfig  # noqa: E402
 from rhino_actors.drivers.mujoco.locomotion import WalkingRobot  # noqa: E402
+from rhino_actors.drivers.mujoco.platform import MujocoPlatform  # noqa: E402
 from rhino_actors.drivers.mujoco.posture import PERFORMANCES  # noqa: E402
 from rhino_actors.drivers.mujoco.simulation import Simulation  # noqa: E402
 from rhino_actors.drivers.mujoco.walking_model import compile_walking_model  # noqa: E402
@@ -306,3 +309,33 @@ def test_the_simulation_walks_when_its_config_says_so() -> None:
         assert made.position[0] == pytest.approx(0.85, abs=0.15)
         assert made.posture is Posture.STANDING
     assert simulation.position[2] == pytest.approx(0.33, abs=0.03)
+
+
+async def test_behind_the_driver_it_walks_sits_falls_and_recovers() -> None:
+    driver = MujocoPlatform(MujocoConfig(base="walking", fast=True, camera="off"), RobotConfig())
+
+    async def until(posture: Posture) -> None:
+        deadline = time.monotonic() + 40.0
+        while driver.state().posture is not posture:
+            assert time.monotonic() < deadline, f"waited in vain for {posture}"
+            await asyncio.sleep(0.02)
+
+    try:
+        await driver.connect()
+        assert driver.state().posture is Posture.STANDING
+        deadline = time.monotonic() + 40.0
+        while (odometry := driver.odometry()) is None or odometry.position[0] < 0.3:
+            assert time.monotonic() < deadline
+            driver.send_twist(Twist2D(vx=0.3))
+            await asyncio.sleep(0.02)
+        assert (await driver.sport("Sit")).accepted
+        await until(Posture.SITTING)
+        assert (await driver.sport("RiseSit")).accepted
+        await until(Posture.STANDING)
+        await driver.inject_tilt(2.5)
+        await until(Posture.FALLEN)
+        assert (await driver.sport("RecoveryStand")).accepted
+        await until(Posture.STANDING)
+        assert not (await driver.sport("FrontFlip")).accepted
+    finally:
+        await driver.close()
