@@ -102,6 +102,14 @@ LEG_LAG = 0.28  # [s] of legs and low-pass behind a command
 YAW_LAG = 0.10  # [s]
 MIN_FORCE, MAX_FORCE = 4.0, 320.0  # [N] of a foot on the floor
 TOUCH = 8.0  # [N] that count as contact
+EARLY = 0.6  # share of the swing after which contact ends it
+PRESS = 0.004  # [m] below the floor that a swinging foot aims at
+SHANK_MASS = 0.194  # [kg]
+FLOOR_TIME = 0.05  # [s] in which the floor's height is taken up
+SLOPE_TIME = 0.3  # [s] and its slope
+SLOPE_LIMIT = 0.4
+HELD_SPEED, HELD_TIME = 0.25, 0.4  # [m/s] of error for so long [s]: something holds the robot
+CALM_SPEED = 0.12  # [m/s] below which it may stand still
 RESTART_SPEED = 0.35  # [m/s] or
 RESTART_TILT = 0.26  # [rad] beyond which a standing robot steps
 IDLE = 0.015  # [m/s] or [rad/s] below which a command is none
@@ -126,7 +134,7 @@ def default_gains() -> NDArray[np.void]:
         "tilt_kp": 180.0,
         "tilt_kd": 18.0,
         "yaw_kp": 20.0,
-        "yaw_kd": 20.0,
+        "yaw_kd": 26.0,
         "stand_yaw_kp": 80.0,
         "stand_kp": 60.0,
         "stand_kd": 12.0,
@@ -378,6 +386,263 @@ def _share_forces(
 
 
 @njit(nogil=True, cache=True)
+def _place_feet(
+    qpos: Array, qvel: Array, turn: Array, feet: Array, speeds: Array, jacobians: Array
+) -> None:
+    """Write places (4, 3), speeds against the trunk (4, 3) and Jacobians (4, 3, 3) of the feet, world frame."""
+    local = np.empty(3)
+    own = np.empty((3, 3))
+    for leg in range(4):
+        q = qpos[7 + 3 * leg : 10 + 3 * leg]
+        foot_place(q, SIDE_Y[leg], local)
+        local[0] += SIDE_X[leg] * HIP_X
+        local[1] += SIDE_Y[leg] * HIP_Y
+        foot_jacobian(q, SIDE_Y[leg], own)
+        for i in range(3):
+            feet[leg, i] = (
+                qpos[i] + turn[i, 0] * local[0] + turn[i, 1] * local[1] + turn[i, 2] * local[2]
+            )
+            total = 0.0
+            for j in range(3):
+                value = turn[i, 0] * own[0, j] + turn[i, 1] * own[1, j] + turn[i, 2] * own[2, j]
+                jacobians[leg, i, j] = value
+                total += value * qvel[6 + 3 * leg + j]
+            speeds[leg, i] = total
+
+
+@njit(nogil=True, cache=True)
+def _schedule(
+    gains: Any, state: Any, command: Array, vx: float, vy: float, yaw: float, leans: bool, dt: float
+) -> None:
+    """Step or stand, and trim the velocity while stepping. Standing begins at a moment with all feet down."""
+    g, s = gains[0], state[0]
+    share = dt / LOW_PASS
+    s.low_x += share * (vx - s.low_x)
+    s.low_y += share * (vy - s.low_y)
+    # What the robot can be expected to do by now: errors against it are the trim's, not the lag of the legs.
+    share = dt / LEG_LAG
+    s.late_x += share * (s.vx - s.late_x)
+    s.late_y += share * (s.vy - s.late_y)
+    s.late_omega += dt / YAW_LAG * (s.omega - s.late_omega)
+
+    asked = max(math.sqrt(command[0] ** 2 + command[1] ** 2), abs(command[2])) > IDLE
+    moving = max(math.sqrt(s.vx * s.vx + s.vy * s.vy), abs(s.omega)) > IDLE
+    pushed = math.sqrt(vx * vx + vy * vy) > RESTART_SPEED or leans
+    s.idle = 0.0 if asked or moving or pushed else s.idle + dt
+    if s.stepping > 0.5:
+        s.phase += dt / g.period
+        s.phase -= math.floor(s.phase)
+        all_down = s.phase < g.duty - 0.5 or 0.5 <= s.phase < g.duty
+        calm = math.sqrt(s.low_x**2 + s.low_y**2) < CALM_SPEED
+        if s.idle > g.settle and all_down and calm:
+            s.stepping = 0.0
+            s.trim_x = s.trim_y = 0.0
+            s.yaw = yaw
+    elif asked or pushed:
+        s.stepping = 1.0
+        s.phase = g.duty - 0.5
+        s.yaw = yaw
+
+    # The trim is a slow integral of what is left of the velocity error; what something holds back is not its to mend.
+    error_x, error_y = s.late_x - s.low_x, s.late_y - s.low_y
+    held = s.stepping > 0.5 and (abs(error_x) > HELD_SPEED or abs(error_y) > HELD_SPEED)
+    s.blocked = s.blocked + dt if held else 0.0
+    if s.blocked >= HELD_TIME:
+        s.trim_x *= 1.0 - dt
+        s.trim_y *= 1.0 - dt
+    elif s.stepping > 0.5 and (moving or not pushed):
+        s.trim_x = _bounded(s.trim_x + g.trim * error_x * dt, TRIM_LIMIT[0])
+        s.trim_y = _bounded(s.trim_y + g.trim * error_y * dt, TRIM_LIMIT[1])
+
+
+@njit(nogil=True, cache=True)
+def _progress(gains: Any, state: Any, leg: int) -> float:
+    """Return how far a leg is through its swing, 0 to 1; negative while it stands."""
+    at = state[0].phase + OFFSET[leg]
+    at -= math.floor(at)
+    progress: float = (at - gains[0].duty) / (1.0 - gains[0].duty)
+    return progress
+
+
+@njit(nogil=True, cache=True)
+def _choose_legs(
+    gains: Any, state: Any, modes: Array, lifted: Array, feet: Array, touch: Array, standing: Array
+) -> None:
+    """Write which legs stand (4,): those that the clock has standing, and those that met the floor early."""
+    standing[:] = 1.0
+    for leg in range(4):
+        progress = _progress(gains, state, leg)
+        if state[0].stepping < 0.5 or progress < 0.0:
+            modes[leg, 0] = modes[leg, 1] = 0.0
+            continue
+        if modes[leg, 0] < 0.5:
+            modes[leg, 0] = 1.0
+            modes[leg, 1] = 0.0
+            for i in range(3):
+                lifted[leg, i] = feet[leg, i]
+        if progress > EARLY and touch[leg] > TOUCH:
+            modes[leg, 1] = 1.0
+        if modes[leg, 1] < 0.5:
+            standing[leg] = 0.0
+
+
+@njit(nogil=True, cache=True)
+def _feel_floor(
+    state: Any,
+    qpos: Array,
+    feet: Array,
+    lifted: Array,
+    touch: Array,
+    standing: Array,
+    heading: tuple[float, float, float, float],
+    dt: float,
+) -> None:
+    """Follow height and slope of the floor by the feet that stand, and by where the others last stood."""
+    s = state[0]
+    cos, sin, vx, vy = heading
+    stepping = s.stepping > 0.5
+    count, mean = 0.0, 0.0
+    last = np.empty(4)
+    for leg in range(4):
+        last[leg] = feet[leg, 2] if standing[leg] > 0.5 else lifted[leg, 2]
+        if standing[leg] > 0.5 and (touch[leg] > TOUCH or not stepping):
+            x, y = feet[leg, 0] - qpos[0], feet[leg, 1] - qpos[1]
+            count += 1.0
+            mean += feet[leg, 2] - s.slope_x * (cos * x + sin * y) - s.slope_y * (cos * y - sin * x)
+    if count > 0.5:
+        s.floor += (mean / count - s.floor) * min(1.0, dt / FLOOR_TIME)
+    else:
+        s.floor += s.slope_x * vx * dt + s.slope_y * vy * dt
+    share = min(1.0, dt / SLOPE_TIME)
+    rise_x = (last[0] + last[1] - last[2] - last[3]) / (4.0 * HIP_X)
+    rise_y = (last[1] + last[3] - last[0] - last[2]) / (4.0 * (HIP_Y + ABDUCTION))
+    s.slope_x = _bounded(s.slope_x + (rise_x - s.slope_x) * share, SLOPE_LIMIT)
+    s.slope_y = _bounded(s.slope_y + (rise_y - s.slope_y) * share, SLOPE_LIMIT)
+
+
+@njit(nogil=True, cache=True)
+def _want_wrench(
+    gains: Any,
+    state: Any,
+    qpos: Array,
+    qvel: Array,
+    com: Array,
+    feet: Array,
+    turn: Array,
+    rates: Array,
+    attitude: Array,
+    heading: tuple[float, float, float, float],
+    dt: float,
+    wrench: Array,
+) -> None:
+    """Write the force [N] and the moment about the centre of mass [N m] that the balance asks for (6,), world."""
+    g, s = gains[0], state[0]
+    cos, sin, vx, vy = heading
+    stepping = s.stepping > 0.5
+    if stepping:
+        ax = g.speed_kp * (s.vx + s.trim_x - vx)
+        ay = g.speed_kp * (s.vy + s.trim_y - vy)
+        side_x, side_y = cos * ax - sin * ay, sin * ax + cos * ay
+    else:
+        middle_x = 0.25 * (feet[0, 0] + feet[1, 0] + feet[2, 0] + feet[3, 0]) + cos * attitude[4]
+        middle_y = 0.25 * (feet[0, 1] + feet[1, 1] + feet[2, 1] + feet[3, 1]) + sin * attitude[4]
+        side_x = g.stand_kp * (middle_x - com[0]) - g.stand_kd * qvel[0]
+        side_y = g.stand_kp * (middle_y - com[1]) - g.stand_kd * qvel[1]
+    # Two feet cannot both push hard sideways and keep the trunk level; level comes first.
+    far = math.sqrt(side_x * side_x + side_y * side_y)
+    if far > g.side_limit:
+        side_x, side_y = side_x * g.side_limit / far, side_y * g.side_limit / far
+    height = s.floor + g.height + attitude[3]
+    climb = s.slope_x * vx + s.slope_y * vy
+    wrench[0] = g.mass * side_x
+    wrench[1] = g.mass * side_y
+    wrench[2] = g.mass * (
+        GRAVITY + g.height_kp * (height - qpos[2]) - g.height_kd * (qvel[2] - climb)
+    )
+
+    # The up direction that the trunk should have, and the turn that leads there; heading frame.
+    up_x = math.sin(attitude[1]) * math.cos(attitude[0]) - s.slope_x
+    up_y = -math.sin(attitude[0]) - s.slope_y
+    up_z = math.sqrt(max(0.1, 1.0 - up_x * up_x - up_y * up_y))
+    now_x = cos * turn[0, 2] + sin * turn[1, 2]
+    now_y = cos * turn[1, 2] - sin * turn[0, 2]
+    roll_error = now_y * up_z - turn[2, 2] * up_y
+    pitch_error = turn[2, 2] * up_x - now_x * up_z
+    yaw_error = s.yaw + attitude[2] - math.atan2(turn[1, 0], turn[0, 0])
+    yaw_error = math.atan2(math.sin(yaw_error), math.cos(yaw_error))
+    if stepping:
+        s.lean_x = s.lean_y = s.lean_yaw = 0.0
+    elif rates[0] ** 2 + rates[1] ** 2 + rates[2] ** 2 < STILL_RATE * STILL_RATE:
+        # Only a trunk at rest shows what is lasting, and what is on the way.
+        s.lean_x = _bounded(s.lean_x + LEAN_GAIN * roll_error * dt, LEAN_LIMIT)
+        s.lean_y = _bounded(s.lean_y + LEAN_GAIN * pitch_error * dt, LEAN_LIMIT)
+        s.lean_yaw = _bounded(s.lean_yaw + LEAN_GAIN * yaw_error * dt, LEAN_LIMIT)
+    roll_rate, pitch_rate = cos * rates[0] + sin * rates[1], cos * rates[1] - sin * rates[0]
+    about_x = INERTIA[0] * (g.tilt_kp * (roll_error + s.lean_x) - g.tilt_kd * roll_rate)
+    about_y = INERTIA[1] * (g.tilt_kp * (pitch_error + s.lean_y) - g.tilt_kd * pitch_rate)
+    yaw_kp = g.yaw_kp if stepping else g.stand_yaw_kp
+    wrench[3] = cos * about_x - sin * about_y
+    wrench[4] = sin * about_x + cos * about_y
+    wrench[5] = INERTIA[2] * (yaw_kp * (yaw_error + s.lean_yaw) + g.yaw_kd * (s.omega - rates[2]))
+
+
+@njit(nogil=True, cache=True)
+def _swing(
+    gains: Any,
+    state: Any,
+    leg: int,
+    qpos: Array,
+    qvel: Array,
+    rates: Array,
+    foot: Array,
+    speed: Array,
+    lifted: Array,
+    heading: tuple[float, float, float, float],
+    pull: Array,
+) -> None:
+    """Write the force (3,) that leads a swinging foot along its curve to where it belongs, world [N]."""
+    g, s = gains[0], state[0]
+    cos, sin, vx, vy = heading
+    p = _progress(gains, state, leg)
+    swing_time = (1.0 - g.duty) * g.period
+    remaining = (1.0 - p) * swing_time
+    # Where the hip will be, and how far from below it the foot belongs; heading frame.
+    ahead = s.omega * remaining
+    hip_x, hip_y = SIDE_X[leg] * HIP_X, SIDE_Y[leg] * (HIP_Y + ABDUCTION)
+    hip_x, hip_y = (
+        math.cos(ahead) * hip_x - math.sin(ahead) * hip_y,
+        math.sin(ahead) * hip_x + math.cos(ahead) * hip_y,
+    )
+    half = 0.5 * g.duty * g.period
+    step_x = half * (vx - s.omega * hip_y) + g.place_gain * (vx - s.vx - s.trim_x)
+    step_y = half * (vy + s.omega * hip_x) + g.place_gain * (vy - s.vy - s.trim_y)
+    far = math.sqrt(step_x * step_x + step_y * step_y)
+    if far > g.reach:
+        step_x, step_y = step_x * g.reach / far, step_y * g.reach / far
+    x = vx * remaining + hip_x + step_x
+    y = vy * remaining + hip_y + step_y
+    target = (
+        qpos[0] + cos * x - sin * y,
+        qpos[1] + sin * x + cos * y,
+        s.floor + s.slope_x * x + s.slope_y * y - PRESS,
+    )
+    # Along the ground by a minimum-jerk curve, up and down by a bump.
+    along = p * p * p * (10.0 - 15.0 * p + 6.0 * p * p)
+    along_rate = 30.0 * p * p * (1.0 - p) * (1.0 - p) / swing_time
+    bump = 16.0 * p * p * (1.0 - p) * (1.0 - p)
+    bump_rate = 32.0 * p * (1.0 - p) * (1.0 - 2.0 * p) / swing_time
+    for i in range(3):
+        way = target[i] - lifted[i]
+        place = lifted[i] + along * way + (g.lift * bump if i == 2 else 0.0)
+        rate = along_rate * way + (g.lift * bump_rate if i == 2 else 0.0)
+        # Speed of the foot in the world: against the trunk, plus the trunk's own.
+        j, k = (i + 1) % 3, (i + 2) % 3
+        carried = qvel[i] + rates[j] * (foot[k] - qpos[k]) - rates[k] * (foot[j] - qpos[j])
+        pull[i] = g.swing_kp * (place - foot[i]) + g.swing_kd * (rate - speed[i] - carried)
+    pull[2] += SHANK_MASS * GRAVITY
+
+
+@njit(nogil=True, cache=True)
 def _control(
     gains: Any,
     state: Any,
@@ -402,28 +667,12 @@ def _control(
     rates = np.empty(3)
     for i in range(3):
         rates[i] = turn[i, 0] * qvel[3] + turn[i, 1] * qvel[4] + turn[i, 2] * qvel[5]
-    vx = cos * qvel[0] + sin * qvel[1]
-    vy = -sin * qvel[0] + cos * qvel[1]
-    feet = np.empty((4, 3))  # world
-    speeds = np.empty((4, 3))  # world, of a foot against the trunk
-    jacobians = np.empty((4, 3, 3))  # world
-    local = np.empty(3)
-    own = np.empty((3, 3))
-    for leg in range(4):
-        foot_place(qpos[7 + 3 * leg : 10 + 3 * leg], SIDE_Y[leg], local)
-        local[0] += SIDE_X[leg] * HIP_X
-        local[1] += SIDE_Y[leg] * HIP_Y
-        foot_jacobian(qpos[7 + 3 * leg : 10 + 3 * leg], SIDE_Y[leg], own)
-        for i in range(3):
-            feet[leg, i] = (
-                qpos[i] + turn[i, 0] * local[0] + turn[i, 1] * local[1] + turn[i, 2] * local[2]
-            )
-            total = 0.0
-            for j in range(3):
-                value = turn[i, 0] * own[0, j] + turn[i, 1] * own[1, j] + turn[i, 2] * own[2, j]
-                jacobians[leg, i, j] = value
-                total += value * qvel[6 + 3 * leg + j]
-            speeds[leg, i] = total
+    vx, vy = cos * qvel[0] + sin * qvel[1], cos * qvel[1] - sin * qvel[0]
+    heading = (cos, sin, vx, vy)
+    feet = np.empty((4, 3))
+    speeds = np.empty((4, 3))
+    jacobians = np.empty((4, 3, 3))
+    _place_feet(qpos, qvel, turn, feet, speeds, jacobians)
     if s.fresh > 0.5:
         s.fresh = 0.0
         s.yaw = yaw
@@ -433,149 +682,20 @@ def _control(
         s.floor = 0.25 * (feet[0, 2] + feet[1, 2] + feet[2, 2] + feet[3, 2])
 
     _slew(gains, state, command, dt)
-    share = dt / LOW_PASS
-    s.low_x += share * (vx - s.low_x)
-    s.low_y += share * (vy - s.low_y)
-    # What the robot can be expected to do by now: errors against it are the trim's, not the lag of the legs.
-    share = dt / LEG_LAG
-    s.late_x += share * (s.vx - s.late_x)
-    s.late_y += share * (s.vy - s.late_y)
-    s.late_omega += dt / YAW_LAG * (s.omega - s.late_omega)
-
-    # When to step. A standing robot steps when asked to move, pushed or tilted.
     tilt = math.acos(max(-1.0, min(1.0, turn[2, 2])))
-    asked = max(math.sqrt(command[0] ** 2 + command[1] ** 2), abs(command[2])) > IDLE
-    moving = max(math.sqrt(s.vx * s.vx + s.vy * s.vy), abs(s.omega)) > IDLE
-    pushed = math.sqrt(vx * vx + vy * vy) > RESTART_SPEED or tilt > RESTART_TILT + max(
-        abs(attitude[0]), abs(attitude[1])
-    )
-    s.idle = 0.0 if asked or moving or pushed else s.idle + dt
-    if s.stepping > 0.5:
-        s.phase += dt / g.period
-        s.phase -= math.floor(s.phase)
-        both = s.phase < g.duty - 0.5 or 0.5 <= s.phase < g.duty
-        calm = math.sqrt(s.low_x**2 + s.low_y**2) < 0.12
-        if s.idle > g.settle and both and calm:
-            s.stepping = 0.0
-            s.trim_x = s.trim_y = 0.0
-            s.yaw = yaw
-            for leg in range(4):
-                modes[leg, 0] = modes[leg, 1] = 0.0
-    elif asked or pushed:
-        s.stepping = 1.0
-        s.phase = g.duty - 0.5
-        s.yaw = yaw
-    stepping = s.stepping > 0.5
+    leans = tilt > RESTART_TILT + max(abs(attitude[0]), abs(attitude[1]))
+    _schedule(gains, state, command, vx, vy, yaw, leans, dt)
+    standing = np.empty(4)
+    _choose_legs(gains, state, modes, lifted, feet, touch, standing)
+    _feel_floor(state, qpos, feet, lifted, touch, standing, heading, dt)
 
-    # Trim: slow integral of what is left of the velocity error; frozen when something holds the robot.
-    ex, ey = s.late_x - s.low_x, s.late_y - s.low_y
-    held = stepping and (abs(ex) > 0.25 or abs(ey) > 0.25)
-    s.blocked = s.blocked + dt if held else 0.0
-    if stepping and s.blocked < 0.4 and not pushed or (stepping and moving and s.blocked < 0.4):
-        s.trim_x = max(-TRIM_LIMIT[0], min(TRIM_LIMIT[0], s.trim_x + g.trim * ex * dt))
-        s.trim_y = max(-TRIM_LIMIT[1], min(TRIM_LIMIT[1], s.trim_y + g.trim * ey * dt))
-    elif s.blocked >= 0.4:
-        s.trim_x *= 1.0 - dt
-        s.trim_y *= 1.0 - dt
-
-    # Which legs stand.
-    standing = np.ones(4)
-    if stepping:
-        for leg in range(4):
-            at = s.phase + OFFSET[leg]
-            at -= math.floor(at)
-            if at < g.duty:
-                modes[leg, 0] = modes[leg, 1] = 0.0
-                continue
-            if modes[leg, 0] < 0.5:
-                modes[leg, 0] = 1.0
-                modes[leg, 1] = 0.0
-                for i in range(3):
-                    lifted[leg, i] = feet[leg, i]
-            progress = (at - g.duty) / (1.0 - g.duty)
-            if progress > 0.6 and touch[leg] > TOUCH:
-                modes[leg, 1] = 1.0
-            if modes[leg, 1] < 0.5:
-                standing[leg] = 0.0
-
-    # The floor under the standing feet.
-    count = 0.0
-    mean = 0.0
-    for leg in range(4):
-        if standing[leg] > 0.5 and (touch[leg] > TOUCH or not stepping):
-            count += 1.0
-            mean += (
-                feet[leg, 2]
-                - s.slope_x * (cos * (feet[leg, 0] - qpos[0]) + sin * (feet[leg, 1] - qpos[1]))
-                - s.slope_y * (-sin * (feet[leg, 0] - qpos[0]) + cos * (feet[leg, 1] - qpos[1]))
-            )
-    if count > 0.5:
-        s.floor += (mean / count - s.floor) * min(1.0, dt / 0.05)
-    else:
-        s.floor += s.slope_x * vx * dt + s.slope_y * vy * dt
-
-    # Heading to hold.
+    # Heading to hold; it does not run away from a robot that cannot turn.
     s.yaw += s.late_omega * dt
-    turned = s.yaw + attitude[2] - yaw
-    turned = math.atan2(math.sin(turned), math.cos(turned))
-    if abs(turned) > YAW_ERROR_LIMIT and abs(attitude[2]) < 1e-6:
-        bounded = math.copysign(YAW_ERROR_LIMIT, turned)
-        s.yaw = yaw + bounded
-        turned = bounded
+    turned = math.atan2(math.sin(s.yaw - yaw), math.cos(s.yaw - yaw))
+    s.yaw = yaw + _bounded(turned, YAW_ERROR_LIMIT + abs(attitude[2]))
 
-    # Force and moment about the centre of mass.
     wrench = np.empty(6)
-    if stepping:
-        ax = g.speed_kp * (s.vx + s.trim_x - vx)
-        ay = g.speed_kp * (s.vy + s.trim_y - vy)
-        force_x, force_y = cos * ax - sin * ay, sin * ax + cos * ay
-    else:
-        middle_x = 0.25 * (feet[0, 0] + feet[1, 0] + feet[2, 0] + feet[3, 0])
-        middle_y = 0.25 * (feet[0, 1] + feet[1, 1] + feet[2, 1] + feet[3, 1])
-        middle_x += cos * attitude[4]
-        middle_y += sin * attitude[4]
-        force_x = g.stand_kp * (middle_x - com[0]) - g.stand_kd * qvel[0]
-        force_y = g.stand_kp * (middle_y - com[1]) - g.stand_kd * qvel[1]
-    far = math.sqrt(force_x * force_x + force_y * force_y)
-    if far > g.side_limit:
-        force_x, force_y = force_x * g.side_limit / far, force_y * g.side_limit / far
-    height = s.floor + g.height + attitude[3]
-    lift_x = s.slope_x * vx + s.slope_y * vy
-    wrench[0] = g.mass * force_x
-    wrench[1] = g.mass * force_y
-    wrench[2] = g.mass * (
-        GRAVITY + g.height_kp * (height - qpos[2]) - g.height_kd * (qvel[2] - lift_x)
-    )
-    # Wanted up direction of the trunk, in the world.
-    roll, pitch = attitude[0], attitude[1]
-    up_x, up_y = math.sin(pitch) * math.cos(roll), -math.sin(roll)
-    up_x -= s.slope_x
-    up_y -= s.slope_y
-    up = np.empty(3)
-    up[0] = cos * up_x - sin * up_y
-    up[1] = sin * up_x + cos * up_y
-    up[2] = math.sqrt(max(0.1, 1.0 - up_x * up_x - up_y * up_y))
-    lean_x = turn[1, 2] * up[2] - turn[2, 2] * up[1]
-    lean_y = turn[2, 2] * up[0] - turn[0, 2] * up[2]
-    # Into the heading frame, where the inertia is nearly diagonal, and back.
-    roll_error = cos * lean_x + sin * lean_y
-    pitch_error = -sin * lean_x + cos * lean_y
-    if stepping:
-        s.lean_x = s.lean_y = s.lean_yaw = 0.0
-    elif rates[0] ** 2 + rates[1] ** 2 + rates[2] ** 2 < STILL_RATE * STILL_RATE:
-        # Only a trunk at rest shows what is lasting, and what is on the way.
-        s.lean_x = _bounded(s.lean_x + LEAN_GAIN * roll_error * dt, LEAN_LIMIT)
-        s.lean_y = _bounded(s.lean_y + LEAN_GAIN * pitch_error * dt, LEAN_LIMIT)
-        s.lean_yaw = _bounded(s.lean_yaw + LEAN_GAIN * turned * dt, LEAN_LIMIT)
-    about_x = g.tilt_kp * (roll_error + s.lean_x) - g.tilt_kd * (cos * rates[0] + sin * rates[1])
-    about_y = g.tilt_kp * (pitch_error + s.lean_y) - g.tilt_kd * (-sin * rates[0] + cos * rates[1])
-    about_x *= INERTIA[0]
-    about_y *= INERTIA[1]
-    wrench[3] = cos * about_x - sin * about_y
-    wrench[4] = sin * about_x + cos * about_y
-    yaw_kp = g.yaw_kp if stepping else g.stand_yaw_kp
-    wrench[5] = INERTIA[2] * (yaw_kp * (turned + s.lean_yaw) + g.yaw_kd * (s.omega - rates[2]))
-
+    _want_wrench(gains, state, qpos, qvel, com, feet, turn, rates, attitude, heading, dt, wrench)
     arms = np.empty((4, 3))
     for leg in range(4):
         for i in range(3):
@@ -583,100 +703,27 @@ def _control(
     forces = np.empty((4, 3))
     _share_forces(arms, standing, wrench, g, forces, work)
 
-    stance_time = g.duty * g.period
-    swing_time = (1.0 - g.duty) * g.period
-    centrifugal = 0.5 * math.sqrt(g.height / GRAVITY)
     pull = np.empty(3)
     for leg in range(4):
         if standing[leg] > 0.5:
             for i in range(3):
                 pull[i] = -forces[leg, i]
         else:
-            at = s.phase + OFFSET[leg]
-            at -= math.floor(at)
-            progress = (at - g.duty) / (1.0 - g.duty)
-            remaining = (1.0 - progress) * swing_time
-            # Where the hip will be, and how far ahead of it the foot belongs; heading frame.
-            ahead = s.omega * remaining
-            nx = SIDE_X[leg] * HIP_X
-            ny = SIDE_Y[leg] * (HIP_Y + ABDUCTION)
-            hx = math.cos(ahead) * nx - math.sin(ahead) * ny
-            hy = math.sin(ahead) * nx + math.cos(ahead) * ny
-            dx = 0.5 * stance_time * (vx - s.omega * hy)
-            dy = 0.5 * stance_time * (vy + s.omega * hx)
-            dx += g.place_gain * (vx - s.vx - s.trim_x) + centrifugal * vy * s.omega * 0.1
-            dy += g.place_gain * (vy - s.vy - s.trim_y) - centrifugal * vx * s.omega * 0.1
-            far = math.sqrt(dx * dx + dy * dy)
-            if far > g.reach:
-                dx, dy = dx * g.reach / far, dy * g.reach / far
-            tx = vx * remaining + hx + dx
-            ty = vy * remaining + hy + dy
-            target_x = qpos[0] + cos * tx - sin * ty
-            target_y = qpos[1] + sin * tx + cos * ty
-            target_z = s.floor + s.slope_x * tx + s.slope_y * ty - 0.004
-            # Along the ground by a minimum-jerk curve, up and down by a bump.
-            p = progress
-            along = p * p * p * (10.0 - 15.0 * p + 6.0 * p * p)
-            along_rate = 30.0 * p * p * (1.0 - p) * (1.0 - p) / swing_time
-            bump = 16.0 * p * p * (1.0 - p) * (1.0 - p)
-            bump_rate = 32.0 * p * (1.0 - p) * (1.0 - 2.0 * p) / swing_time
-            for i in range(3):
-                start = lifted[leg, i]
-                if i == 0:
-                    target = target_x
-                elif i == 1:
-                    target = target_y
-                else:
-                    target = target_z
-                place = start + along * (target - start)
-                rate = along_rate * (target - start)
-                if i == 2:
-                    place += g.lift * bump
-                    rate += g.lift * bump_rate
-                # Speed of the foot in the world: against the trunk, plus the trunk's own.
-                j, k = (i + 1) % 3, (i + 2) % 3
-                carried = (
-                    qvel[i]
-                    + rates[j] * (feet[leg, k] - qpos[k])
-                    - rates[k] * (feet[leg, j] - qpos[j])
-                )
-                pull[i] = g.swing_kp * (place - feet[leg, i]) + g.swing_kd * (
-                    rate - speeds[leg, i] - carried
-                )
-            pull[2] += 0.194 * GRAVITY
+            _swing(
+                gains,
+                state,
+                leg,
+                qpos,
+                qvel,
+                rates,
+                feet[leg],
+                speeds[leg],
+                lifted[leg],
+                heading,
+                pull,
+            )
         for j in range(3):
             total = 0.0
             for i in range(3):
                 total += jacobians[leg, i, j] * pull[i]
-            limit = TORQUE_LIMIT[j]
-            torques[3 * leg + j] = max(-limit, min(limit, total))
-    # Slope of the floor from the four feet, once all have stood since the last change.
-    if stepping or count > 3.5:
-        front = 0.5 * (
-            feet[0, 2] * standing[0]
-            + lifted[0, 2] * (1.0 - standing[0])
-            + feet[1, 2] * standing[1]
-            + lifted[1, 2] * (1.0 - standing[1])
-        )
-        rear = 0.5 * (
-            feet[2, 2] * standing[2]
-            + lifted[2, 2] * (1.0 - standing[2])
-            + feet[3, 2] * standing[3]
-            + lifted[3, 2] * (1.0 - standing[3])
-        )
-        right = 0.5 * (
-            feet[0, 2] * standing[0]
-            + lifted[0, 2] * (1.0 - standing[0])
-            + feet[2, 2] * standing[2]
-            + lifted[2, 2] * (1.0 - standing[2])
-        )
-        left = 0.5 * (
-            feet[1, 2] * standing[1]
-            + lifted[1, 2] * (1.0 - standing[1])
-            + feet[3, 2] * standing[3]
-            + lifted[3, 2] * (1.0 - standing[3])
-        )
-        s.slope_x += ((front - rear) / (2.0 * HIP_X) - s.slope_x) * min(1.0, dt / 0.3)
-        s.slope_y += ((left - right) / (2.0 * (HIP_Y + ABDUCTION)) - s.slope_y) * min(1.0, dt / 0.3)
-        s.slope_x = max(-0.4, min(0.4, s.slope_x))
-        s.slope_y = max(-0.4, min(0.4, s.slope_y))
+            torques[3 * leg + j] = _bounded(total, TORQUE_LIMIT[j])
