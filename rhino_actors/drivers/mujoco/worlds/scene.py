@@ -200,10 +200,16 @@ def _mark(occupied: NDArray[np.bool_], geometry: GridGeometry, box: Box) -> None
     cols = np.arange(max(col0, 0), min(col1 + 1, geometry.shape[1]))
     dx = geometry.origin[0] + (cols + 0.5) * geometry.resolution - box.center[0]
     dy = geometry.origin[1] + (rows + 0.5) * geometry.resolution - box.center[1]
+    margin = 0.5 * geometry.resolution - 1e-6
+    if box.yaw == 0.0:
+        rows = rows[np.abs(dy) < box.size[1] / 2.0 + margin]
+        cols = cols[np.abs(dx) < box.size[0] / 2.0 + margin]
+        if len(rows) and len(cols):
+            occupied[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1] = True
+        return
     cos, sin = math.cos(box.yaw), math.sin(box.yaw)
     along = cos * dx[None, :] + sin * dy[:, None]
     across = -sin * dx[None, :] + cos * dy[:, None]
-    margin = 0.5 * geometry.resolution - 1e-6
     touched = (np.abs(along) < box.size[0] / 2.0 + margin) & (
         np.abs(across) < box.size[1] / 2.0 + margin
     )
