@@ -58,7 +58,7 @@ ACTOR_CLASSES = {
 @app.command("deploy")
 def deploy_command(
     source: Annotated[str, typer.Argument(help="sim, or the path of a configuration.yaml")],
-    world: Annotated[str | None, typer.Option(help="scene of the simulation")] = None,
+    world: Annotated[str | None, typer.Option(help="scene, or the .yaml of a ROS map")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the scene")] = None,
     explore: Annotated[bool, typer.Option("--explore", help="explore at once")] = False,
     detach: Annotated[
@@ -75,7 +75,7 @@ def deploy_command(
     Examples:  rhino deploy sim  ·  rhino deploy sim --explore  ·  rhino deploy my_robot.yaml --detach
     """
     overrides = {
-        "mujoco.world": world,
+        "mujoco.world": _world(world),
         "mujoco.seed": seed,
         "ray.address": address,
     }
@@ -91,6 +91,13 @@ def deploy_command(
     with screen:
         deploy(config, lean=lean, explore=explore, announce=screen.announce, show=screen.show)
     console.print("rhino: the robot is stopped, everything has ended.")
+
+
+def _world(name: str | None) -> str | None:
+    """Return the scene's name, or a map's path as it is found from any folder: actors run in others."""
+    if name is not None and Path(name).suffix in (".yaml", ".yml"):
+        return str(Path(name).expanduser().resolve())
+    return name
 
 
 def _deploy_detached() -> None:

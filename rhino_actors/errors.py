@@ -133,6 +133,14 @@ class UnknownCommand(PlatformError):
     default_hint = "The hint of the error names those that exist."
 
 
+class LidarDecodeError(PlatformError):
+    """A lidar message that cannot be one of the robot's, or is damaged."""
+
+    code = "LIDAR_DECODE_FAILED"
+    default_message = "The lidar message cannot be decoded."
+    default_hint = "The frame is dropped; if all are, the firmware may send another format."
+
+
 # who may move it
 
 

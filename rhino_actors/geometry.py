@@ -23,6 +23,12 @@ def tilt_from_quaternion(x: float, y: float, z: float, w: float) -> float:
     return math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y))))
 
 
+def roll_pitch_from_quaternion(x: float, y: float, z: float, w: float) -> tuple[float, float]:
+    """Return roll and pitch of a unit quaternion [rad], in the order yaw, pitch, roll about the turning axes."""
+    roll = math.atan2(2.0 * (w * x + y * z), 1.0 - 2.0 * (x * x + y * y))
+    return roll, math.asin(max(-1.0, min(1.0, 2.0 * (w * y - z * x))))
+
+
 def quaternion_from_yaw(yaw: float) -> tuple[float, float, float, float]:
     """Return (x, y, z, w) of a turn by `yaw` [rad] about z."""
     return (0.0, 0.0, math.sin(yaw / 2.0), math.cos(yaw / 2.0))

@@ -16,6 +16,17 @@ class Posture(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LowState:
+    """What the robot's own board says of its body, as far as the driver gets it."""
+
+    roll_pitch_yaw: tuple[float, float, float]  # [rad] of the IMU: yaw, then pitch, then roll
+    gyro: tuple[float, float, float] | None = None  # [rad/s] in the body's frame
+    joint_angles: tuple[float, ...] = ()  # [rad] FR, FL, RR, RL: abduction, hip, knee
+    foot_forces: tuple[float, ...] = ()  # [N] FR, FL, RR, RL; empty: not measured
+    current: float = 0.0  # [A] out of the battery
+
+
+@dataclass(frozen=True, slots=True)
 class DriverState:
     """What a driver says of its robot, newest values, never blocking."""
 
@@ -27,6 +38,7 @@ class DriverState:
     link: str = "ok"  # ok, lost, connecting: a word for people
     faults: tuple[str, ...] = ()  # sentences
     realtime_factor: float | None = None  # simulated seconds per wall second; None on a robot
+    low_state: LowState | None = None
 
 
 @dataclass(frozen=True, slots=True)

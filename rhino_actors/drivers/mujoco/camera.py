@@ -26,6 +26,7 @@ from rhino_actors.drivers.mujoco.worlds.scene import BODY_GROUP, HEAD_GROUP
 
 NICENESS = 10
 SAME_PICTURE = 1e-5  # [m] or [rad] below which a move does not show
+LAMPS = 7  # the old OpenGL draws eight lights at once, and one is the camera's own
 _PR_SET_PDEATHSIG = 1
 
 
@@ -44,16 +45,27 @@ class FrontCamera:
         self._options.geomgroup[[BODY_GROUP, HEAD_GROUP]] = True
 
     def jpeg(self, coordinates: NDArray[np.float64]) -> bytes:
-        """Return the picture at these coordinates."""
-        self._data.qpos[:] = coordinates
+        """Return the picture at these coordinates: the model's, then place and quaternion of each mocap body."""
+        bodies = coordinates[self._model.nq :].reshape(-1, 7)
+        self._data.qpos[:] = coordinates[: self._model.nq]
+        self._data.mocap_pos[:], self._data.mocap_quat[:] = bodies[:, :3], bodies[:, 3:]
         mujoco.mj_kinematics(self._model, self._data)
         mujoco.mj_camlight(self._model, self._data)
+        self._switch_lamps()
         self._renderer.update_scene(self._data, camera=CAMERA, scene_option=self._options)
         picture = cv2.cvtColor(self._renderer.render(), cv2.COLOR_RGB2BGR)
         ok, encoded = cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, self._quality])
         if not ok:
             raise RuntimeError("the picture could not be encoded")
         return bytes(encoded)
+
+    def _switch_lamps(self) -> None:
+        """Light the lamps around what lies just ahead of the camera, and no others."""
+        camera = self._model.camera(CAMERA).id
+        ahead = self._data.cam_xpos[camera] - 2.0 * self._data.cam_xmat[camera].reshape(3, 3)[:, 2]
+        distance = np.linalg.norm(self._data.light_xpos - ahead, axis=1)
+        self._model.light_active[:] = 0
+        self._model.light_active[np.argsort(distance)[:LAMPS]] = 1
 
 
 def run(camera: FrontCamera, block: SharedBlock, config: MujocoConfig, parent: int) -> None:
@@ -67,7 +79,7 @@ def run(camera: FrontCamera, block: SharedBlock, config: MujocoConfig, parent: i
         stamp = time.monotonic()
         if message is not None:
             coordinates = wire.unpack_pose(message[1])
-            # Nothing but the robot moves: while it stands, the picture stays what it is.
+            # While nothing moves, the picture stays what it is.
             if drawn is None or np.abs(coordinates - drawn).max() > SAME_PICTURE:
                 drawn = coordinates
                 jpeg = camera.jpeg(drawn)
@@ -94,7 +106,9 @@ def main() -> None:
     os.nice(NICENESS)
     cv2.setNumThreads(1)
     config, robot = MujocoConfig(**settings["mujoco"]), RobotConfig(**settings["robot"])
-    model = compile_model(make_world(config.world, config.seed), config, robot)
+    model = compile_model(
+        make_world(config.world, config.seed, people=config.people), config, robot
+    )
     run(FrontCamera(model, config), SharedBlock(fd, wire.capacities(config)), config, parent)
 
 

@@ -4,6 +4,7 @@ The base stands on planar joints that motors with limited force drive, so that i
 meets holds it. Trunk height, pitch, roll and the legs are joints whose coordinates the simulation sets; their bodies
 weigh next to nothing and there is no gravity, so they do not act back. One bumper has contacts; the rest is for the
 lidar and the camera. MuJoCo is imported by `compile_model` alone.
+The body that walks is written in `walking_model`; `compile_model` gives either.
 """
 
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ from rhino_actors.drivers.mujoco.gait import (
     SHANK,
     THIGH,
 )
+from rhino_actors.drivers.mujoco.walking_model import TRUNK_BODY as TRUNK_BODY
+from rhino_actors.drivers.mujoco.walking_model import compile_walking_model
 from rhino_actors.drivers.mujoco.worlds.scene import (
     BODY_GROUP,
     BUMPER_GROUP,
@@ -34,7 +37,6 @@ TIMESTEP = 0.002  # [s]
 PLANAR_JOINTS = ("base_x", "base_y", "base_yaw")
 TRUNK_JOINTS = ("trunk_z", "trunk_pitch", "trunk_roll")
 LEG_JOINTS = tuple(f"{leg[0]}_{part}" for leg in LEGS for part in ("abduction", "hip", "knee"))
-TRUNK_BODY = "trunk"
 LIDAR_SITE = "lidar"
 CAMERA = "front"
 SETTLE_SITES = "settle_"  # prefix of the sites that may touch the floor
@@ -85,7 +87,9 @@ def build_mjcf(world: World, config: MujocoConfig, robot: RobotConfig) -> str:
 
 
 def compile_model(world: World, config: MujocoConfig, robot: RobotConfig) -> "mujoco.MjModel":
-    """Return the compiled model."""
+    """Return the compiled model of the base that the config names."""
+    if config.base == "walking":
+        return compile_walking_model(world, config, mounts=_mounts())
     import mujoco
 
     return mujoco.MjModel.from_xml_string(build_mjcf(world, config, robot))
@@ -162,16 +166,20 @@ def _trunk() -> str:
         _geom(
             "lidar_dome", "cylinder", "0.03 0.045", _ACCENT, at='pos="0 0 0.10"', group=HEAD_GROUP
         ),
-        f'<site name="{LIDAR_SITE}" pos="{_triple(LIDAR_MOUNT)}" size="0.01" group="5"/>',
-        # MuJoCo cameras look along -z with +y up; this one looks along the body's +x.
-        f'<camera name="{CAMERA}" pos="{_triple(CAMERA_MOUNT)}" xyaxes="0 -1 0 0 0 1" '
-        f'fovy="{CAMERA_FOVY}"/>',
+        _mounts(),
     ]
     corners = [
         (x, y, z) for x in (-length, 0.30) for y in (-width, width) for z in (-height, height)
     ]
     lines += [_settle(f"trunk_{index}", corner, 0.005) for index, corner in enumerate(corners)]
     return "\n".join(lines)
+
+
+def _mounts() -> str:
+    """Return what the trunk carries: the lidar's site and the camera."""
+    # MuJoCo cameras look along -z with +y up; this one looks along the body's +x.
+    return f"""<site name="{LIDAR_SITE}" pos="{_triple(LIDAR_MOUNT)}" size="0.01" group="5"/>
+<camera name="{CAMERA}" pos="{_triple(CAMERA_MOUNT)}" xyaxes="0 -1 0 0 0 1" fovy="{CAMERA_FOVY}"/>"""
 
 
 def _leg(name: str, side_x: int, side_y: int, set_joint: str) -> str:

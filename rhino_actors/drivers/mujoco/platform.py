@@ -7,15 +7,19 @@ from typing import Any
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco import wire
 from rhino_actors.drivers.mujoco.camera_ladder import RUNGS
+from rhino_actors.drivers.mujoco.faults import check_fault, parse_faults
 from rhino_actors.drivers.mujoco.link import SimulationLink
+from rhino_actors.drivers.mujoco.samples import check_senses
+from rhino_actors.drivers.mujoco.truth import Truth, unpack_truth
 from rhino_actors.drivers.mujoco.worlds import check_world
 from rhino_actors.drivers.platform import check_command
-from rhino_actors.errors import ConfigError, NotConnected
+from rhino_actors.errors import CommandRejected, ConfigError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
-from rhino_actors.messages.platform import DriverState, Posture, SportResult
+from rhino_actors.messages.platform import DriverState, LowState, Posture, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
 
 ANSWER_TIMEOUT = 5.0  # [s]
+BASES = ("kinematic", "walking")
 SILENCE_LIMIT = 1.0  # [s] without odometry after which the link counts as lost
 
 
@@ -28,9 +32,14 @@ class MujocoPlatform:
         """Check the configuration; nothing is started.
 
         Raises:
-            ConfigError: there is no such world, or no such kind of camera.
+            ConfigError: there is no such world, fault, or kind of base, lidar, drift or camera.
         """
         check_world(config.world)
+        check_senses(config)
+        for name, values in parse_faults(config.faults):
+            check_fault(name, values, walking=config.base == "walking")
+        if config.base not in BASES:
+            raise ConfigError(f"mujoco.base is {config.base!r}.", f"Known: {', '.join(BASES)}.")
         if config.camera not in RUNGS:
             raise ConfigError(f"mujoco.camera is {config.camera!r}.", f"Known: {', '.join(RUNGS)}.")
         self._config = config
@@ -104,6 +113,26 @@ class MujocoPlatform:
         """
         await self._request(op="tip_over", roll=roll, pitch=pitch)
 
+    async def inject(self, name: str, **values: float) -> None:
+        """Let something go wrong from now on, by name and numbers; `clear` ends all. See docs/simulation.md.
+
+        Raises:
+            CommandRejected: no such fault or value, or the body cannot have it.
+            NotConnected: the simulation does not run or does not answer.
+        """
+        try:
+            check_fault(name, values, walking=self._config.base == "walking")
+        except ConfigError as error:
+            raise CommandRejected(error.message, error.hint) from error
+        answer = await self._request(op="inject", name=name, values=values)
+        if "refused" in answer:
+            raise CommandRejected(*answer["refused"])
+
+    def truth(self) -> Truth | None:
+        """Return what really is, or None before the first tick. For scoring and tests alone."""
+        message = None if self._link is None else self._link.block["truth"].read()
+        return None if message is None else unpack_truth(message[1])
+
     def state(self) -> DriverState:
         """Return posture, battery, camera, link and faults."""
         link = self._link
@@ -126,8 +155,9 @@ class MujocoPlatform:
             if gone
             else state.get("camera", "off: not started"),
             link="lost" if fault else "connecting" if silent else "ok",
-            faults=() if fault is None else (fault,),
+            faults=(*(() if fault is None else (fault,)), *state.get("injected", ())),
             realtime_factor=state.get("realtime_factor"),
+            low_state=_low_state(state.get("low_state")),
         )
 
     async def _request(self, **fields: Any) -> dict[str, Any]:
@@ -140,3 +170,11 @@ class MujocoPlatform:
             raise NotConnected(
                 f"The simulation did not answer within {ANSWER_TIMEOUT:g} s."
             ) from None
+
+
+def _low_state(fields: dict[str, Any] | None) -> LowState | None:
+    return None if fields is None else LowState(**{k: _tupled(v) for k, v in fields.items()})
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

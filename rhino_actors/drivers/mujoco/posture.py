@@ -124,6 +124,36 @@ _DAMP_TIME = 1.5  # [s] in which the robot sinks when its motors only damp
 _RIGHTING_TIME = 1.5  # [s] to roll back onto the belly
 
 
+def admit(name: str, posture: Posture) -> tuple[SportResult, Posture | None]:
+    """Return the answer to a sport command in a posture, and the posture that it leads to.
+
+    None where nothing is to be done: refused, or so already. StopMove and Damp are the caller's to carry out.
+
+    Raises:
+        ValueError: no such command; the caller checks the name.
+    """
+    if name in ACROBATICS:
+        why = "The simulated robot does not jump or flip."
+        return SportResult(name, False, CODE_NOT_OFFERED, why), None
+    if name not in _CHANGES:
+        raise ValueError(f"no sport command {name!r}")
+    if _ALREADY.get(name) is posture:
+        return SportResult(name, True), None
+    starts, _, goal = _CHANGES[name]
+    if posture not in starts:
+        return SportResult(name, False, CODE_WRONG_POSTURE, _refusal(name, posture)), None
+    return SportResult(name, True), goal
+
+
+def _refusal(name: str, posture: Posture) -> str:
+    if posture is Posture.FALLEN:
+        return f"The robot has fallen; {name} cannot help, RecoveryStand can."
+    if posture is Posture.CHANGING:
+        return f"The robot is between two postures; ask for {name} when it is done."
+    wanted = " or ".join(sorted(p.value for p in _CHANGES[name][0] if p is not Posture.CHANGING))
+    return f"{name} needs a {wanted} robot; it is {posture.value}."
+
+
 class PostureMachine:
     """Where the robot's body is, posture by posture. Time comes in by `step`."""
 
@@ -155,10 +185,6 @@ class PostureMachine:
         Raises:
             ValueError: no such command; the caller checks the name.
         """
-        if name in ACROBATICS:
-            return SportResult(
-                name, False, CODE_NOT_OFFERED, "The simulated robot does not jump or flip."
-            )
         if name == "StopMove":
             if self._is_performing:
                 self._begin((Keyframe(0.8, STAND),), Posture.CHANGING, Posture.STANDING)
@@ -167,18 +193,15 @@ class PostureMachine:
             if self._posture is not Posture.FALLEN:
                 self._begin((Keyframe(_DAMP_TIME, LIE),), Posture.DAMPED, Posture.DAMPED)
             return SportResult(name, True)
-        if _ALREADY.get(name) is self._posture:
-            return SportResult(name, True)
-        if name not in _CHANGES:
-            raise ValueError(f"no sport command {name!r}")
-        starts, frames, goal = _CHANGES[name]
-        if self._posture not in starts:
-            return SportResult(name, False, CODE_WRONG_POSTURE, self._refusal(name))
+        answer, goal = admit(name, self._posture)
+        if goal is None:
+            return answer
+        frames = _CHANGES[name][1]
         if self._posture is Posture.FALLEN:
             frames = (Keyframe(_RIGHTING_TIME, FOLD), *frames)
         self._begin(frames, Posture.CHANGING, goal)
         self._is_performing = name in PERFORMANCES
-        return SportResult(name, True)
+        return answer
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Throw the robot over to these angles [rad]; it lies so until RecoveryStand."""
@@ -206,13 +229,3 @@ class PostureMachine:
         self._from, self._frames, self._elapsed = self._pose, list(frames), 0.0
         self._posture, self._goal = now, goal
         self._is_performing = False
-
-    def _refusal(self, name: str) -> str:
-        if self._posture is Posture.FALLEN:
-            return f"The robot has fallen; {name} cannot help, RecoveryStand can."
-        if self._posture is Posture.CHANGING:
-            return f"The robot is between two postures; ask for {name} when it is done."
-        wanted = " or ".join(
-            sorted(p.value for p in _CHANGES[name][0] if p is not Posture.CHANGING)
-        )
-        return f"{name} needs a {wanted} robot; it is {self._posture.value}."

@@ -19,15 +19,17 @@ import mujoco
 
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco import wire
+from rhino_actors.drivers.mujoco.base import STILL
 from rhino_actors.drivers.mujoco.camera_ladder import CameraLadder
-from rhino_actors.drivers.mujoco.model import TIMESTEP
+from rhino_actors.drivers.mujoco.samples import Observation
 from rhino_actors.drivers.mujoco.shm import SharedBlock
-from rhino_actors.drivers.mujoco.simulation import STILL, Simulation
+from rhino_actors.drivers.mujoco.simulation import Simulation
+from rhino_actors.drivers.mujoco.truth import pack_truth
 from rhino_actors.drivers.mujoco.worlds import make_world
+from rhino_actors.errors import ConfigError
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.platform import Posture
 
-MAX_STEPS_PER_TICK = 10
 # Farther behind the clock than this, simulated time is given up instead of caught up [s].
 MAX_LAG = 0.25
 STATE_PERIOD = 0.2  # [s]
@@ -46,11 +48,6 @@ class PhysicsLoop:
         self._block = block
         self._config = config
         self._camera = camera
-        rate = config.odometry_rate_hz
-        self._steps = max(1, min(MAX_STEPS_PER_TICK, round(1.0 / (rate * TIMESTEP))))
-        self._ticks_per_odometry = max(1, round(1.0 / (rate * self.period)))
-        self._ticks = 0
-        self._next_scan = 0.0
         self._next_state = 0.0
         self._void_commands = block["command"].newest
         self._published: tuple[Posture, str] | None = None
@@ -59,8 +56,8 @@ class PhysicsLoop:
 
     @property
     def period(self) -> float:
-        """Length of a tick [s]."""
-        return self._steps * TIMESTEP
+        """Length of a tick on the clock [s]."""
+        return self._simulation.tick / self._config.speed
 
     def tick(self, stamp: float, now: float) -> None:
         """Let one period pass that ends at `stamp`, and publish what is due.
@@ -70,29 +67,16 @@ class PhysicsLoop:
             now: monotonic time [s].
         """
         simulation = self._simulation
-        simulation.advance(self._twist(now), self._steps)
-        if self._ticks % self._ticks_per_odometry == 0:
-            self._block["odometry"].write(
-                wire.pack_odometry(
-                    stamp,
-                    simulation.time,
-                    simulation.position,
-                    simulation.orientation,
-                    simulation.twist,
-                )
-            )
-        self._ticks += 1
-        self._block["pose"].write(wire.pack_pose(simulation.coordinates))
-        if simulation.time >= self._next_scan:
-            self._next_scan = max(
-                self._next_scan + 1.0 / self._config.lidar_rate_hz, simulation.time
-            )
-            points, origin = simulation.scan()
-            self._block["lidar"].write(
-                *wire.pack_lidar(stamp, simulation.time, points, origin, simulation.pose)
-            )
+        observation = simulation.step(self._twist(now))
+        if self._is_cut_off():
+            self._void_commands = self._block["command"].newest
+        else:
+            self._publish(observation, stamp)
+        self._block["truth"].write(pack_truth(simulation.truth(stamp)))
         self._camera.step(now)
         self._measure_factor(now)
+        if self._is_cut_off():
+            return
         if now >= self._next_state or self._published != (simulation.posture, self._camera.status):
             self.publish_state(now)
 
@@ -116,6 +100,11 @@ class PhysicsLoop:
                 self._void_commands = self._block["command"].newest
         elif request["op"] == "tip_over":
             self._simulation.tip_over(request["roll"], request["pitch"])
+        elif request["op"] == "inject":
+            try:
+                self._simulation.inject(request["name"], request["values"])
+            except ConfigError as error:
+                reply["refused"] = error.args
         self.publish_state(now)
         return reply
 
@@ -124,7 +113,19 @@ class PhysicsLoop:
         if message is None:
             return STILL
         twist, sent = wire.unpack_command(message[1])
-        return twist if now - sent <= self._config.hold_timeout_s else STILL
+        longer = self._simulation.faults.active("hold_timeout")
+        limit = self._config.hold_timeout_s if longer is None else longer["timeout"]
+        return twist if now - sent <= limit else STILL
+
+    def _is_cut_off(self) -> bool:
+        return self._simulation.faults.active("link_loss") is not None
+
+    def _publish(self, observation: Observation, stamp: float) -> None:
+        if observation.odometry is not None:
+            self._block["odometry"].write(wire.pack_odometry(stamp, observation.odometry))
+        if observation.lidar is not None:
+            self._block["lidar"].write(*wire.pack_lidar(stamp, observation.lidar))
+        self._block["pose"].write(wire.pack_pose(self._simulation.coordinates))
 
     def _measure_factor(self, now: float) -> None:
         simulated = self._simulation.time
@@ -198,7 +199,9 @@ def main() -> None:
     mujoco.set_mju_user_warning(_warn)
     requests = Requests(sys.stdin)
     block = SharedBlock(fd, wire.capacities(config))
-    simulation = Simulation(make_world(config.world, config.seed), config, robot)
+    simulation = Simulation(
+        make_world(config.world, config.seed, people=config.people), config, robot
+    )
     camera = CameraLadder(config, block, settings)
     gc.freeze()
     try:

@@ -9,47 +9,27 @@ import math
 
 import numpy as np
 
-from rhino_actors.drivers.mujoco.worlds.scene import Box, Light, Material, Rgb, World
+from rhino_actors.drivers.mujoco.worlds.plan import (
+    BOOKS,
+    DARK,
+    FABRICS,
+    OAK,
+    SKY,
+    STEEL,
+    WALL,
+    WALL_HEIGHT,
+    WHITE,
+    Plan,
+    plaster,
+)
+from rhino_actors.drivers.mujoco.worlds.scene import Light, Material, World
 
 PLAN_SIZE = (11.0, 8.0)  # [m]
 START = (1.5, 3.0)  # [m] on the plan, in the living room
-WALL_HEIGHT = 2.4  # [m]
-WALL = 0.12  # [m] thickness
-DOOR_HEIGHT = 2.02  # [m] underside of the lintel
 MIN_REACHABLE_AREA = 32.0  # [m2] for the centre of a robot of 0.30 m radius
 START_CLEARANCE = 0.45  # [m] around the start and the two points ahead that users try first
 CLEAR_POINTS = ((0.0, 0.0), (1.0, 0.0), (2.0, 1.0))  # [m] in odom
 ATTEMPTS = 200
-
-FABRICS: tuple[Rgb, ...] = (
-    (0.18, 0.36, 0.55),
-    (0.55, 0.22, 0.20),
-    (0.24, 0.45, 0.36),
-    (0.72, 0.52, 0.22),
-    (0.42, 0.32, 0.52),
-)
-BOOKS: tuple[Rgb, ...] = (
-    (0.65, 0.16, 0.16),
-    (0.16, 0.35, 0.62),
-    (0.85, 0.70, 0.25),
-    (0.20, 0.50, 0.30),
-    (0.85, 0.82, 0.75),
-    (0.35, 0.20, 0.40),
-)
-WHITE: Rgb = (0.92, 0.92, 0.90)
-STEEL: Rgb = (0.75, 0.77, 0.79)
-DARK: Rgb = (0.12, 0.12, 0.13)
-OAK: Rgb = (0.62, 0.44, 0.26)
-LEAF: Rgb = (0.16, 0.42, 0.18)
-TERRACOTTA: Rgb = (0.70, 0.36, 0.22)
-SKY: Rgb = (0.62, 0.80, 0.95)
-
-
-def _plaster(name: str, rgb: Rgb) -> Material:
-    """Return a wall paint with marks in it, which a camera can hold on to."""
-    mark = (rgb[0] * 0.86, rgb[1] * 0.86, rgb[2] * 0.86)
-    return Material(name, "flat", rgb, rgb, "random", mark, cube=True)
-
 
 MATERIALS = (
     Material(
@@ -70,9 +50,9 @@ MATERIALS = (
         (0.5, 0.5, 0.5),
         (1.5, 1.5),
     ),
-    _plaster("plaster", (0.86, 0.83, 0.76)),
-    _plaster("plaster_blue", (0.66, 0.74, 0.80)),
-    _plaster("plaster_green", (0.70, 0.78, 0.66)),
+    plaster("plaster", (0.86, 0.83, 0.76)),
+    plaster("plaster_blue", (0.66, 0.74, 0.80)),
+    plaster("plaster_green", (0.70, 0.78, 0.66)),
     Material(
         "wood",
         "gradient",
@@ -122,7 +102,7 @@ def _is_usable(world: World) -> bool:
 
 
 def _draw(seed: int, rng: np.random.Generator) -> World:
-    plan = _Plan(rng)
+    plan = Plan(rng, START)
     _walls(plan)
     _living_room(plan)
     _kitchen(plan)
@@ -141,137 +121,7 @@ def _draw(seed: int, rng: np.random.Generator) -> World:
     )
 
 
-class _Plan:
-    """Collects boxes given in plan coordinates and draws what varies."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.boxes: list[Box] = []
-        self._rng = rng
-        self._count: dict[str, int] = {}
-
-    def vary(self, low: float, high: float) -> float:
-        return float(self._rng.uniform(low, high))
-
-    def chance(self, probability: float) -> bool:
-        return bool(self._rng.random() < probability)
-
-    def pick(self, colours: tuple[Rgb, ...]) -> Rgb:
-        return colours[int(self._rng.integers(len(colours)))]
-
-    def box(
-        self,
-        name: str,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        z: tuple[float, float],
-        look: str | Rgb,
-        *,
-        solid: bool = True,
-    ) -> None:
-        """Add a box by its lower and upper bounds [m]; `look` is a material's name or a colour."""
-        center = ((x[0] + x[1]) / 2.0 - START[0], (y[0] + y[1]) / 2.0 - START[1], sum(z) / 2.0)
-        size = (x[1] - x[0], y[1] - y[0], z[1] - z[0])
-        self._add(name, center, size, look, 0.0, solid)
-
-    def turned(
-        self,
-        name: str,
-        at: tuple[float, float, float],
-        offset: tuple[float, float],
-        size: tuple[float, float, float],
-        bottom: float,
-        look: str | Rgb,
-    ) -> None:
-        """Add a solid box at `offset` from a piece whose place and heading are `at` (x, y, yaw)."""
-        cos, sin = math.cos(at[2]), math.sin(at[2])
-        x = at[0] + cos * offset[0] - sin * offset[1] - START[0]
-        y = at[1] + sin * offset[0] + cos * offset[1] - START[1]
-        self._add(name, (x, y, bottom + size[2] / 2.0), size, look, at[2], True)
-
-    def _add(
-        self,
-        name: str,
-        center: tuple[float, float, float],
-        size: tuple[float, float, float],
-        look: str | Rgb,
-        yaw: float,
-        solid: bool,
-    ) -> None:
-        number = self._count[name] = self._count.get(name, 0) + 1
-        material, rgb = (look, WHITE) if isinstance(look, str) else ("", look)
-        self.boxes.append(Box(f"{name}_{number}", center, size, material, rgb, yaw, solid))
-
-    def wall(
-        self,
-        along: str,
-        at: float,
-        span: tuple[float, float],
-        doors: tuple[tuple[float, float], ...] = (),
-        look: str = "plaster",
-    ) -> None:
-        """Add a wall whose middle line is `along` = "x" or "y" at the other coordinate, open at `doors`."""
-        edges = [span[0]]
-        for door in doors:
-            edges += door
-        edges.append(span[1])
-        across = (at - WALL / 2.0, at + WALL / 2.0)
-        pieces = [
-            ("wall", pair, (0.0, WALL_HEIGHT)) for pair in zip(edges[::2], edges[1::2], strict=True)
-        ]
-        pieces += [("lintel", door, (DOOR_HEIGHT, WALL_HEIGHT)) for door in doors]
-        for name, piece, height in pieces:
-            x, y = (piece, across) if along == "x" else (across, piece)
-            self.box(name, x, y, height, look)
-
-    def panel(
-        self, along: str, at: float, span: tuple[float, float], z: tuple[float, float], rgb: Rgb
-    ) -> None:
-        """Hang a picture or window on a wall's face at `at`."""
-        across = (at - 0.012, at + 0.012)
-        x, y = (span, across) if along == "x" else (across, span)
-        self.box("panel", x, y, z, rgb, solid=False)
-
-    def chair(self, x: float, y: float, yaw: float, rgb: Rgb) -> None:
-        """Add a chair that faces `yaw`."""
-        at = (x, y, yaw + self.vary(-0.15, 0.15))
-        self.turned("seat", at, (0.0, 0.0), (0.42, 0.42, 0.05), 0.41, rgb)
-        self.turned("backrest", at, (-0.19, 0.0), (0.04, 0.42, 0.46), 0.46, "wood")
-        for dx in (-0.18, 0.18):
-            for dy in (-0.18, 0.18):
-                self.turned("chair_leg", at, (dx, dy), (0.05, 0.05, 0.41), 0.0, "wood")
-
-    def table(self, x: tuple[float, float], y: tuple[float, float], *, along: str = "x") -> None:
-        """Add a table on two slabs at the ends of its length `along`."""
-        self.box("table_top", x, y, (0.70, 0.74), "wood")
-        for end in (0, 1):
-            if along == "x":
-                near = (x[0], x[0] + 0.06) if end == 0 else (x[1] - 0.06, x[1])
-                self.box("table_slab", near, (y[0] + 0.04, y[1] - 0.04), (0.0, 0.70), OAK)
-            else:
-                near = (y[0], y[0] + 0.06) if end == 0 else (y[1] - 0.06, y[1])
-                self.box("table_slab", (x[0] + 0.04, x[1] - 0.04), near, (0.0, 0.70), OAK)
-
-    def bookcase(self, x: tuple[float, float], y: tuple[float, float], height: float) -> None:
-        """Add a bookcase whose rows of books show on every face."""
-        self.box("bookcase", x, y, (0.0, height), "wood")
-        shelf = 0.12
-        while shelf + 0.28 < height:
-            z = (shelf, shelf + self.vary(0.20, 0.27))
-            books = ((x[0] + 0.04, x[1] - 0.04), (y[0] - 0.012, y[1] + 0.012))
-            if x[1] - x[0] < y[1] - y[0]:
-                books = ((x[0] - 0.012, x[1] + 0.012), (y[0] + 0.04, y[1] - 0.04))
-            self.box("books", *books, z, self.pick(BOOKS), solid=False)
-            shelf += 0.38
-
-    def plant(self, x: float, y: float) -> None:
-        """Add a plant in a pot."""
-        self.box("pot", (x - 0.16, x + 0.16), (y - 0.16, y + 0.16), (0.0, 0.34), TERRACOTTA)
-        height = self.vary(0.8, 1.4)
-        self.box("leaves", (x - 0.2, x + 0.2), (y - 0.2, y + 0.2), (0.42, height), LEAF)
-        self.box("stem", (x - 0.03, x + 0.03), (y - 0.03, y + 0.03), (0.34, 0.42), OAK)
-
-
-def _walls(plan: _Plan) -> None:
+def _walls(plan: Plan) -> None:
     width, depth = PLAN_SIZE
     half = WALL / 2.0
     plan.wall("x", half, (0.0, width))
@@ -304,7 +154,7 @@ def _walls(plan: _Plan) -> None:
     plan.box("ceiling", (0.0, width), (0.0, depth), above, "paint", solid=False)
 
 
-def _living_room(plan: _Plan) -> None:
+def _living_room(plan: Plan) -> None:
     fabric = plan.pick(FABRICS)
     left = plan.vary(2.7, 3.2)
     right = left + plan.vary(1.9, 2.3)
@@ -337,7 +187,7 @@ def _living_room(plan: _Plan) -> None:
         plan.bookcase((6.55, 6.92), (3.7, 4.7), plan.vary(1.3, 1.9))
 
 
-def _kitchen(plan: _Plan) -> None:
+def _kitchen(plan: Plan) -> None:
     counter_end = plan.vary(1.4, 1.8)
     plan.box("tiles", (WALL, 4.14), (5.06, 7.88), (0.0, 0.004), "tiles", solid=False)
     plan.box("counter", (0.14, 0.74), (6.0, 7.86), (0.0, 0.88), WHITE)
@@ -356,7 +206,7 @@ def _kitchen(plan: _Plan) -> None:
     plan.panel("y", 4.13, (7.0, 7.7), (1.2, 1.9), plan.pick(BOOKS))
 
 
-def _hall(plan: _Plan) -> None:
+def _hall(plan: Plan) -> None:
     shelf = plan.vary(5.0, 5.6)
     plan.box("shoe_rack", (shelf, shelf + 1.1), (7.5, 7.86), (0.0, 0.95), OAK)
     plan.panel("y", 4.27, (7.0, 7.8), (1.1, 1.9), plan.pick(BOOKS))
@@ -365,7 +215,7 @@ def _hall(plan: _Plan) -> None:
     plan.box("runner", (5.1, 5.9), (5.4, 7.3), (0.0, 0.006), "rug_blue", solid=False)
 
 
-def _bedroom(plan: _Plan) -> None:
+def _bedroom(plan: Plan) -> None:
     width = plan.vary(1.4, 1.6)
     low = plan.vary(5.9, 6.05)
     cover = plan.pick(FABRICS)
@@ -383,7 +233,7 @@ def _bedroom(plan: _Plan) -> None:
     plan.box("rug", (7.4, 8.7), (5.6, 7.2), (0.0, 0.006), "rug_blue", solid=False)
 
 
-def _study(plan: _Plan) -> None:
+def _study(plan: Plan) -> None:
     y = plan.vary(1.4, 2.2)
     plan.table((10.14, 10.86), (y, y + 1.4), along="y")
     plan.box("monitor", (10.55, 10.60), (y + 0.4, y + 1.0), (0.85, 1.2), DARK)

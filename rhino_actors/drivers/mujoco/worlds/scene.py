@@ -5,7 +5,6 @@ Stands on numpy alone.
 """
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 from xml.sax.saxutils import quoteattr
@@ -21,6 +20,13 @@ DECOR_GROUP = 1  # camera only: rugs, pictures, the ceiling
 BODY_GROUP = 3  # the robot's trunk and legs: lidar (own returns are dropped), camera
 HEAD_GROUP = 4  # the robot's head: not in the lidar's rays
 BUMPER_GROUP = 5  # the robot's contact shape: seen by nobody
+
+PERSON = "person_"  # prefix of the names of people's bodies and geoms, then their number
+
+_SKY = (
+    '<texture name="sky" type="skybox" builtin="gradient" rgb1="0.62 0.74 0.88" rgb2="0.32 0.38 0.46" '
+    'width="128" height="768"/>'
+)
 
 Rgb = tuple[float, float, float]
 
@@ -58,6 +64,27 @@ class Light(NamedTuple):
     diffuse: Rgb = (0.45, 0.43, 0.4)
 
 
+class Walk(NamedTuple):
+    """A person and the loop that the person walks, again and again."""
+
+    points: tuple[
+        tuple[float, float], ...
+    ]  # [m] corners of the loop, in odom; the last leads back to the first
+    speed: float = 0.8  # [m/s]
+    shirt: Rgb = (0.7, 0.2, 0.2)
+    trousers: Rgb = (0.2, 0.2, 0.3)
+
+
+class Trap(NamedTuple):
+    """A gap that a body as wide as the robot can begin to enter and not pass: there on purpose."""
+
+    center: tuple[float, float]  # [m] in odom
+    width: float  # [m]
+    pocket: tuple[
+        float, float, float, float
+    ]  # [m] x_min, y_min, x_max, y_max of the floor behind it
+
+
 @dataclass(frozen=True)
 class TruthGrid:
     """What a perfect map would show, for scoring and tests. Arrays are read-only."""
@@ -87,6 +114,15 @@ class World:
     materials: tuple[Material, ...]
     lights: tuple[Light, ...]
     interior: tuple[float, float, float, float]  # [m] x_min, y_min, x_max, y_max of what has floor
+    people: tuple[Walk, ...] = ()
+    traps: tuple[Trap, ...] = ()
+    start: tuple[float, float] = (
+        0.0,
+        0.0,
+    )  # [m] of odom's origin on the plan or map it was made from
+    is_roofed: bool = True  # False: the sky shows above the walls
+    # True: floor that no way leads to, however narrow, lies outside the building.
+    only_connected: bool = False
 
     def truth_grid(
         self,
@@ -119,16 +155,21 @@ class World:
         xs = geometry.origin[0] + (np.arange(cols) + 0.5) * resolution
         ys = geometry.origin[1] + (np.arange(rows) + 0.5) * resolution
         inside = ((ys > y_min) & (ys < y_max))[:, None] & ((xs > x_min) & (xs < x_max))[None, :]
+        start = geometry.cell_from_world(0.0, 0.0)
+        if self.only_connected:
+            inside &= flood(~occupied, start)
         occupancy = np.where(occupied, OCCUPIED, np.where(inside, FREE, UNKNOWN)).astype(np.int8)
         open_floor = ~_grow(occupancy != FREE, robot_radius / resolution)
-        reachable = _flood(open_floor, geometry.cell_from_world(0.0, 0.0))
+        reachable = flood(open_floor, start)
         for array in (occupancy, reachable):
             array.flags.writeable = False
         return TruthGrid(occupancy, geometry, reachable)
 
     def asset_mjcf(self) -> str:
         """Return the textures and materials as the inside of an MJCF <asset>."""
-        return "\n".join(_material_mjcf(material) for material in self.materials)
+        lines = [] if self.is_roofed else [_SKY]
+        lines += [_material_mjcf(material) for material in self.materials]
+        return "\n".join(lines)
 
     def body_mjcf(self) -> str:
         """Return floor, boxes and lights as the inside of an MJCF <worldbody>."""
@@ -140,6 +181,7 @@ class World:
             f'group="{SCENE_GROUP}" contype="0" conaffinity="0"/>'
         ]
         lines += [_box_mjcf(box) for box in self.boxes]
+        lines += [_person_mjcf(index, walk) for index, walk in enumerate(self.people)]
         lines += [
             f'<light pos="{_numbers(light.position)}" dir="0 0 -1" cutoff="85" exponent="1" '
             f'attenuation="1 0.05 0.04" diffuse="{_numbers(light.diffuse)}" specular="0.1 0.1 0.1" '
@@ -158,10 +200,16 @@ def _mark(occupied: NDArray[np.bool_], geometry: GridGeometry, box: Box) -> None
     cols = np.arange(max(col0, 0), min(col1 + 1, geometry.shape[1]))
     dx = geometry.origin[0] + (cols + 0.5) * geometry.resolution - box.center[0]
     dy = geometry.origin[1] + (rows + 0.5) * geometry.resolution - box.center[1]
+    margin = 0.5 * geometry.resolution - 1e-6
+    if box.yaw == 0.0:
+        rows = rows[np.abs(dy) < box.size[1] / 2.0 + margin]
+        cols = cols[np.abs(dx) < box.size[0] / 2.0 + margin]
+        if len(rows) and len(cols):
+            occupied[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1] = True
+        return
     cos, sin = math.cos(box.yaw), math.sin(box.yaw)
     along = cos * dx[None, :] + sin * dy[:, None]
     across = -sin * dx[None, :] + cos * dy[:, None]
-    margin = 0.5 * geometry.resolution - 1e-6
     touched = (np.abs(along) < box.size[0] / 2.0 + margin) & (
         np.abs(across) < box.size[1] / 2.0 + margin
     )
@@ -183,31 +231,34 @@ def _grow(blocked: NDArray[np.bool_], radius_cells: float) -> NDArray[np.bool_]:
     return grown
 
 
-def _flood(open_floor: NDArray[np.bool_], start: tuple[int, int]) -> NDArray[np.bool_]:
+def flood(open_floor: NDArray[np.bool_], start: tuple[int, int]) -> NDArray[np.bool_]:
     """Return the 4-connected part of `open_floor` that holds `start`; empty when `start` is blocked."""
     rows, cols = open_floor.shape
     reached = np.zeros_like(open_floor)
     if not (0 <= start[0] < rows and 0 <= start[1] < cols and open_floor[start]):
         return reached
-    passable = open_floor.ravel().tolist()
-    first = start[0] * cols + start[1]
-    passable[first] = False
-    found, queue = [first], deque([first])
-    while queue:
-        cell = queue.popleft()
-        col = cell % cols
-        for step, inside in (
-            (-1, col > 0),
-            (1, col < cols - 1),
-            (-cols, cell >= cols),
-            (cols, cell < (rows - 1) * cols),
-        ):
-            if inside and passable[cell + step]:
-                passable[cell + step] = False
-                found.append(cell + step)
-                queue.append(cell + step)
-    reached.ravel()[found] = True
-    return reached
+    reached[start] = True
+    # Unbroken stretches of open floor, numbered along the rows and along the columns: one reached cell of a stretch
+    # gives all of it. Turns of the way, not its length, count the rounds.
+    along = [_stretches(open_floor), _stretches(open_floor.T).T]
+    count = 1
+    while True:
+        for stretches in along:
+            found = np.zeros(int(stretches.max()) + 1, np.bool_)
+            found[stretches[reached]] = True
+            reached = found[stretches] & open_floor
+        grown = int(np.count_nonzero(reached))
+        if grown == count:
+            return reached
+        count = grown
+
+
+def _stretches(open_floor: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Number the unbroken stretches along each row; what is blocked has the number of some stretch too."""
+    begins = open_floor.copy()
+    begins[:, 1:] &= ~open_floor[:, :-1]
+    numbers: NDArray[np.int64] = np.cumsum(begins, dtype=np.int64).reshape(open_floor.shape)
+    return numbers
 
 
 def _material_mjcf(material: Material) -> str:
@@ -242,3 +293,25 @@ def _box_mjcf(box: Box) -> str:
 
 def _numbers(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:.6g}" for value in values)
+
+
+def _person_mjcf(index: int, walk: Walk) -> str:
+    """Return a person: legs and trunk that the lidar sees and the robot can touch, and a head. Faces +x."""
+    x, y = walk.points[0]
+    solid = f'group="{SCENE_GROUP}" contype="1" conaffinity="0" condim="1"'
+    skin, hair = "0.85 0.66 0.54 1", "0.20 0.14 0.10 1"
+    shirt, trousers = _numbers(walk.shirt) + " 1", _numbers(walk.trousers) + " 1"
+    parts = [
+        ("leg_right", "capsule", "0.085", "0 -0.11 0.085 0 -0.10 0.82", trousers),
+        ("leg_left", "capsule", "0.085", "0 0.11 0.085 0 0.10 0.82", trousers),
+        ("trunk", "capsule", "0.17", "0 0 0.95 0 0 1.32", shirt),
+        ("arm_right", "capsule", "0.05", "0.02 -0.24 1.36 0.10 -0.25 0.88", shirt),
+        ("arm_left", "capsule", "0.05", "0.02 0.24 1.36 -0.06 0.25 0.88", shirt),
+        ("head", "capsule", "0.10", "0.01 0 1.60 0.01 0 1.68", skin),
+        ("hair", "capsule", "0.10", "-0.02 0 1.64 -0.02 0 1.71", hair),
+    ]
+    geoms = "".join(
+        f'<geom name="{PERSON}{index}_{name}" type="{kind}" size="{size}" fromto="{ends}" rgba="{look}" {solid}/>'
+        for name, kind, size, ends, look in parts
+    )
+    return f'<body name="{PERSON}{index}" mocap="true" pos="{x:.4f} {y:.4f} 0">{geoms}</body>'

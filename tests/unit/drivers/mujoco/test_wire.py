@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from rhino_actors.config import MujocoConfig
+from rhino_actors.drivers.go2.lidar import LAYER_BYTES, write_voxel_message
 from rhino_actors.drivers.mujoco import wire
+from rhino_actors.drivers.mujoco.samples import LidarSample, OdometrySample
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.sensors import LidarKind
 
@@ -13,9 +15,8 @@ def test_a_command_comes_back_as_it_was_sent() -> None:
 
 
 def test_odometry_comes_back_as_it_was_sent() -> None:
-    message = wire.pack_odometry(
-        5.0, 4.0, (1.0, 2.0, 0.3), (0.1, 0.2, 0.3, 0.9), Twist2D(0.1, 0.2, 0.3)
-    )
+    sample = OdometrySample(4.0, (1.0, 2.0, 0.3), (0.1, 0.2, 0.3, 0.9), Twist2D(0.1, 0.2, 0.3))
+    message = wire.pack_odometry(5.0, sample)
     odometry = wire.unpack_odometry(7, message)
     assert (odometry.seq, odometry.stamp, odometry.device_stamp) == (7, 5.0, 4.0)
     assert odometry.position == (1.0, 2.0, 0.3)
@@ -26,7 +27,8 @@ def test_odometry_comes_back_as_it_was_sent() -> None:
 @pytest.mark.parametrize("count", [0, 1, 500])
 def test_a_scan_comes_back_as_it_was_sent_and_read_only(count: int) -> None:
     points = np.random.default_rng(0).normal(size=(count, 3)).astype(np.float32)
-    head, body = wire.pack_lidar(5.0, 4.0, points, (0.1, 0.2, 0.5), Pose2D(1.0, 2.0, 0.3))
+    sample = LidarSample(4.0, (0.1, 0.2, 0.5), Pose2D(1.0, 2.0, 0.3), points)
+    head, body = wire.pack_lidar(5.0, sample)
     frame = wire.unpack_lidar(3, head + bytes(body))
     assert (frame.seq, frame.stamp, frame.device_stamp) == (3, 5.0, 4.0)
     assert frame.origin == (0.1, 0.2, 0.5)
@@ -34,6 +36,18 @@ def test_a_scan_comes_back_as_it_was_sent_and_read_only(count: int) -> None:
     assert frame.kind is LidarKind.SCAN
     assert np.array_equal(frame.points, points)
     assert not frame.points.flags.writeable
+
+
+def test_a_voxel_message_comes_back_decoded_and_fits_whatever_is_in_it() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, 38 * LAYER_BYTES, dtype=np.uint8)
+    message = write_voxel_message(noise, stamp=1.0, resolution=0.05, origin=(1.0, 2.0, -0.575))
+    sample = LidarSample(4.0, (0.1, 0.2, 0.5), Pose2D(1.0, 2.0, 0.3), message=message)
+    head, body = wire.pack_lidar(5.0, sample)
+    assert len(head) + len(body) <= wire.capacities(MujocoConfig())["lidar"]
+    frame = wire.unpack_lidar(3, head + bytes(body))
+    assert (frame.seq, frame.stamp, frame.device_stamp) == (3, 5.0, 4.0)
+    assert (frame.kind, frame.resolution) == (LidarKind.VOXEL, 0.05)
+    assert len(frame.points) == np.unpackbits(noise).sum()
 
 
 def test_a_picture_comes_back_as_it_was_sent() -> None:
@@ -45,7 +59,7 @@ def test_a_picture_comes_back_as_it_was_sent() -> None:
 def test_the_lidar_channel_holds_a_scan_without_a_single_lost_beam() -> None:
     config = MujocoConfig(lidar_azimuths=90, lidar_elevations=4)
     points = np.zeros((360, 3), np.float32)
-    head, body = wire.pack_lidar(0.0, 0.0, points, (0.0, 0.0, 0.0), Pose2D(0.0, 0.0))
+    head, body = wire.pack_lidar(0.0, LidarSample(0.0, (0.0, 0.0, 0.0), Pose2D(0.0, 0.0), points))
     assert len(head) + len(body) <= wire.capacities(config)["lidar"]
 
 
