@@ -178,7 +178,7 @@ def wander(bench: Bench, seconds: float, seed: int, impulse: float) -> tuple[int
             robot.place(0.0, 0.0, 0.0)
             walk(robot, STILL, 0.5)
             continue
-        # The first second of a command is its step, not its tracking.
+        # The first half second of a command is its step, not its tracking.
         if not fresh:
             errors.append(samples.mean(0) - (command.vx, command.vy, command.omega))
         fresh = False
