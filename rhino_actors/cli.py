@@ -60,6 +60,12 @@ def deploy_command(
     source: Annotated[str, typer.Argument(help="sim, or the path of a configuration.yaml")],
     world: Annotated[str | None, typer.Option(help="scene, or the .yaml of a ROS map")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the scene")] = None,
+    walking: Annotated[
+        bool, typer.Option("--walking", help="simulate legs with weight, not a gliding base")
+    ] = False,
+    speed: Annotated[
+        float | None, typer.Option(help="simulated seconds per second; 1 is real time")
+    ] = None,
     explore: Annotated[bool, typer.Option("--explore", help="explore at once")] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="go to the background once the API is served")
@@ -77,6 +83,8 @@ def deploy_command(
     overrides = {
         "mujoco.world": _world(world),
         "mujoco.seed": seed,
+        "mujoco.base": "walking" if walking else None,
+        "mujoco.speed": speed,
         "ray.address": address,
     }
     config = load_config(source, {k: v for k, v in overrides.items() if v is not None})

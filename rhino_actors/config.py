@@ -91,9 +91,7 @@ class MujocoConfig:
     )
     seed: int = option(1, "", "seed of the scene, of noise, drift and faults", low=0)
     people: bool = option(True, "", "let the people of a world walk about")
-    speed: float = option(
-        1.0, "", "simulated seconds per second of the clock", low=0.05, high=50.0
-    )
+    speed: float = option(1.0, "", "simulated seconds per second of the clock", low=0.05, high=50.0)
     drift: str = option("off", "", "of odometry: off, default or harsh (as a Go2 has it)")
     lidar: str = option(
         "scan", "", "scan (rings of beams), l1 (the Go2's own, as voxel maps) or ideal (no noise)"
