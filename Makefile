@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install sim test test-slow lint types contracts bench clean
+.PHONY: help install sim test test-slow lint types contracts clean
 
 help:
 	@echo "make sim        install what is missing, then start the simulation (Ctrl-C ends it)"
@@ -16,6 +16,7 @@ install: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "rhino needs Python 3.11 or newer; set PYTHON=python3.11"; exit 1; }
+	@echo "installing about 2 GB into $(VENV): minutes, once"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -1,7 +1,9 @@
 """The `rhino` command. `deploy` runs a deployment; the others speak to it through its REST API."""
 
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rhino_actors.config import load_config, token_path
-from rhino_actors.errors import DeployError, NotRunning, RhinoError
+from rhino_actors.errors import DeployError, NotRunning, PoiNotFound, RhinoError
 from rhino_actors.main import (
     RunRecord,
     check_nothing_runs,
@@ -110,6 +112,7 @@ def _world(name: str | None) -> str | None:
 
 def _deploy_detached() -> None:
     """Run the same command without --detach in a session of its own, and wait until it serves."""
+    check_nothing_runs()  # before the output of the one that runs is begun anew
     arguments = [word for word in sys.argv[1:] if word != "--detach"]
     output = log_path().with_name("deploy.out")
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +129,7 @@ def _deploy_detached() -> None:
         record = RunRecord.load()
         if record and record.ready and record.pid == child.pid:
             console.print(f"rhino runs: {record.url}", soft_wrap=True)
+            _print_notice(record)
             return
         if child.poll() is not None:
             errors.print(output.read_text().strip(), markup=False)
@@ -134,6 +138,11 @@ def _deploy_detached() -> None:
     child.terminate()
     child.wait(60.0)
     raise DeployError(f"It was not served within {DETACH_TIMEOUT_S:.0f} s; see {log_path()}.")
+
+
+def _print_notice(record: RunRecord) -> None:
+    if record.notice:
+        console.print(record.notice, style="bold yellow", markup=False, soft_wrap=True)
 
 
 class _Screen:
@@ -165,6 +174,7 @@ class _Screen:
         ):
             table.add_row(name, Text(value, no_wrap=True, overflow="ignore"))
         console.print(table, soft_wrap=True)
+        _print_notice(record)
         console.print("Ctrl-C stops the robot, then everything.", highlight=False)
 
     def show(
@@ -190,7 +200,8 @@ def _ray_dashboard_line(record: RunRecord) -> str:
     if not record.ray_dashboard:
         return "off"
     token = os.environ.get("RAY_AUTH_MODE") == "token"
-    return record.ray_dashboard + (" (it asks for: ray get-auth-token)" if token else "")
+    ray = os.path.relpath(Path(sys.executable).with_name("ray"))
+    return record.ray_dashboard + (f" (it asks for: {ray} get-auth-token)" if token else "")
 
 
 def status_line(
@@ -348,6 +359,9 @@ def goto(
     answer = _call("POST", "/api/navigate", body)
     target = answer.get("adjusted") or answer["requested"]
     console.print(f"goal {answer['goal_id']}: going to ({target['x']:.2f}, {target['y']:.2f})")
+    moved = math.hypot(target["x"] - x, target["y"] - y)
+    if moved > 0.01:
+        console.print(f"moved {moved:.2f} m: the point itself is in an obstacle or too near one")
     while wait:
         nav = _call("GET", "/api/navigate/status")
         if nav["goal_id"] != answer["goal_id"] or nav["state"] in (
@@ -377,7 +391,7 @@ def explore(
 @app.command()
 def stop() -> None:
     """Stop: zero velocity, drop goal and mission. The robot stays enabled."""
-    _call("POST", "/api/stop", {})
+    _stop_or_signal("/api/stop", signal.SIGUSR1)
     console.print("stopped")
 
 
@@ -385,9 +399,39 @@ def stop() -> None:
 def estop(
     clear: Annotated[bool, typer.Option("--clear", help="clear the latch; moves nothing")] = False,
 ) -> None:
-    """Emergency stop: latched until it is cleared, also over a restart."""
-    _call("POST", "/api/estop/clear" if clear else "/api/estop", {})
-    console.print("cleared; nothing resumes by itself" if clear else "E-STOP is latched")
+    """Emergency stop: latched until it is cleared, also over a restart; the motors only damp."""
+    if clear:
+        _call("POST", "/api/estop/clear", {})
+        console.print("cleared; nothing resumes, and the robot lies: rhino cmd StandUp")
+        return
+    _stop_or_signal("/api/estop", signal.SIGUSR2)
+    console.print("E-STOP is latched")
+
+
+def _stop_or_signal(route: str, name: signal.Signals) -> None:
+    """Stop by the API; if it does not answer at once, tell the deployment's process directly."""
+    try:
+        _call("POST", route, {}, timeout=2.0)
+    except NotRunning:
+        record = _record()
+        if record is None:
+            raise
+        os.kill(record.pid, name)
+        errors.print("The API does not answer; the deployment was told directly.")
+
+
+@app.command("cmd")
+def sport_command(
+    command: Annotated[str, typer.Argument(help="StandUp, StandDown, Sit, Hello, Stretch, ...")],
+) -> None:
+    """Have the robot do a sport command.
+
+    Examples:  rhino cmd StandUp  ·  rhino cmd StandDown  ·  rhino cmd Hello
+    """
+    answer = _call("POST", f"/api/cmd/{command}", {})
+    console.print(
+        f"{answer['command']}: accepted" + (f", {answer['message']}" if answer["message"] else "")
+    )
 
 
 @poi_app.command("list")
@@ -413,16 +457,34 @@ def poi_add(
 
 
 @poi_app.command("go")
-def poi_go(poi_id: str) -> None:
-    """Send the robot to a point of interest."""
-    console.print(f"goal {_call('POST', f'/api/pois/{poi_id}/navigate', {})['goal_id']}")
+def poi_go(
+    poi: Annotated[str, typer.Argument(help="label, id, or the beginning of an id")],
+) -> None:
+    """Send the robot to a point of interest: rhino poi go kitchen."""
+    found = _find_poi(poi)
+    answer = _call("POST", f"/api/pois/{found['id']}/navigate", {})
+    console.print(f"goal {answer['goal_id']}: going to {found['label']}", markup=False)
 
 
 @poi_app.command("delete")
-def poi_delete(poi_id: str) -> None:
+def poi_delete(
+    poi: Annotated[str, typer.Argument(help="label, id, or the beginning of an id")],
+) -> None:
     """Delete a point of interest."""
-    _call("DELETE", f"/api/pois/{poi_id}")
-    console.print("deleted")
+    found = _find_poi(poi)
+    _call("DELETE", f"/api/pois/{found['id']}")
+    console.print(f"deleted {found['label']}", markup=False)
+
+
+def _find_poi(wanted: str) -> dict[str, Any]:
+    """Return the one point of interest of a label or the beginning of an id. Raises PoiNotFound."""
+    pois: list[dict[str, Any]] = _call("GET", "/api/pois")
+    found = [p for p in pois if p["label"] == wanted]
+    found = found or [p for p in pois if p["id"].startswith(wanted)]
+    if len(found) == 1:
+        return found[0]
+    many = "Several points of interest are" if found else "There is no point of interest"
+    raise PoiNotFound(f"{many} {wanted!r}.", "rhino poi list shows all of them with their ids.")
 
 
 def _record() -> RunRecord | None:
@@ -431,17 +493,20 @@ def _record() -> RunRecord | None:
 
 
 def _url() -> str:
+    """Return where the API is. Raises NotRunning, ConfigError."""
     if "RHINO_URL" in os.environ:
         return os.environ["RHINO_URL"].rstrip("/")
     record = _record()
     if record:
         return record.url
     if "RHINO_PORT" in os.environ:
-        return f"http://127.0.0.1:{os.environ['RHINO_PORT']}"
+        return f"http://127.0.0.1:{load_config('sim').server.port}"
     raise NotRunning()
 
 
-def _call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
+def _call(
+    method: str, route: str, body: dict[str, Any] | None = None, timeout: float = 20.0
+) -> Any:
     """Ask the API. Raises RhinoError with the API's own code, message and hint."""
     headers = {"X-Rhino-Client": CLIENT_NAME}
     record = _record()
@@ -450,8 +515,10 @@ def _call(method: str, route: str, body: dict[str, Any] | None = None) -> Any:
         headers["Authorization"] = f"Bearer {token.read_text().strip()}"
     url = _url()
     try:
-        answer = httpx2.request(method, url + route, json=body, headers=headers, timeout=20.0)
-    except httpx2.HTTPError as error:
+        answer = httpx2.request(method, url + route, json=body, headers=headers, timeout=timeout)
+    except httpx2.ConnectError as error:
+        raise NotRunning(f"Nothing answers at {url}.", "Start it: rhino deploy sim.") from error
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise NotRunning(f"{url} does not answer: {error}", "rhino status; rhino logs.") from error
     if answer.is_error:
         raise _api_error(answer)

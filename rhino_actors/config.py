@@ -410,6 +410,20 @@ def token_path(config: ServerConfig | None = None) -> Path:
     return Path(named).expanduser() if named else state_dir() / "token"
 
 
+class _OneOfEachKey(yaml.SafeLoader):
+    """YAML without duplicate keys: the second would silently win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise ConfigError(
+                    f"The key {key.value} stands twice, line {key.start_mark.line + 1}."
+                )
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
 def load_config(source: str | Path, overrides: Mapping[str, Any] | None = None) -> RhinoConfig:
     """Read a configuration.
 
@@ -422,11 +436,11 @@ def load_config(source: str | Path, overrides: Mapping[str, Any] | None = None) 
     """
     path = _find(source)
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = yaml.load(path.read_text(encoding="utf-8"), _OneOfEachKey)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{path} is not YAML that rhino reads: {error}") from error
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):
@@ -541,7 +555,8 @@ def _value(hint: Any, spec: dataclasses.Field[Any], raw: Any, where: str) -> Any
     )
     if not ok or (isinstance(raw, bool) and hint is not bool):
         raise ConfigError(
-            f"{where} must be {wanted}, not {raw!r}.", "Values are plain numbers in SI units."
+            f"{where} must be {wanted}, not {raw!r}.",
+            "Values are plain numbers in SI units; YAML wants 1000.0 or 1.0e+3, not 1e3.",
         )
     if hint in (int, float):
         _check_bounds(raw, spec, where, unit)

@@ -66,6 +66,9 @@ LOOP_RESTARTS = (
 )
 LOOP_RESTART_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 4.0
+API_SILENCE_S = (
+    4.0  # after which the robot is stopped: a restarting replica takes 2 to 9 s, a proxy 30
+)
 APP_PREFIX = "rhino-"  # of our applications among those of the cluster's Serve
 APP_NAMES = frozenset({"rhino-rest", "rhino-mcp"})
 READY_TIMEOUT_S = 90.0
@@ -94,6 +97,7 @@ class RunRecord:
     deployment: str  # DEPLOYMENT_VARIABLE of every process that belongs to it
     started: float  # [s] since the Unix epoch
     ready: bool
+    notice: str = ""  # what the one who deployed must know
 
     @staticmethod
     def path() -> Path:
@@ -101,11 +105,24 @@ class RunRecord:
 
     @classmethod
     def load(cls) -> "RunRecord | None":
-        """Return the record on disk, of a deployment that may be gone; None when there is none."""
+        """Return the record on disk, of a deployment that may be gone; None when there is none.
+
+        Raises:
+            DeployError: there is one and it cannot be read: a deployment may run that it would name.
+        """
         try:
-            return cls(**json.loads(cls.path().read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            text = cls.path().read_text(encoding="utf-8")
+        except FileNotFoundError:
             return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DeployError(f"{cls.path()} cannot be read: {error}") from error
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise DeployError(
+                f"{cls.path()} is damaged, or of another version: a deployment may run all the same.",
+                "Look for it (ps -ef | grep rhino_actors), end it with kill -TERM, then delete the file.",
+            ) from error
 
     def save(self) -> None:
         self.path().parent.mkdir(parents=True, exist_ok=True)
@@ -174,6 +191,8 @@ class Deployment:
         self._blocking: set[asyncio.Future[Any]] = (
             set()
         )  # start-up calls that cannot be interrupted
+        self._stopping: set[asyncio.Future[Any]] = set()
+        self._notices: list[str] = []
         self._failure: BaseException | None = None
 
     async def run(self) -> None:
@@ -198,7 +217,10 @@ class Deployment:
             raise DeployError(f"It ended because {self._failure}") from self._failure
 
     def _catch_signals(self) -> None:
+        """End on the usual signals; SIGUSR1 stops the robot, SIGUSR2 is the e-stop: ways that need no server."""
         loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, self._stop_robot, "stop", "rhino stop")
+        loop.add_signal_handler(signal.SIGUSR2, self._stop_robot, "estop", "rhino estop")
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(name, self._end, name)
 
@@ -207,6 +229,15 @@ class Deployment:
             return
         logger.info("%s: ending", name.name)
         self._ending.set()
+
+    def _stop_robot(self, how: str, who: str) -> None:
+        if self._graph is None:
+            return
+        logger.warning("%s by %s, without the API", how, who)
+        call = getattr(self._graph.platform, how).remote(who)
+        task = asyncio.ensure_future(_ask(call, STOP_TIMEOUT_S))
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
 
     def _record(self, *, ready: bool, rerun: dict[str, str] | None = None) -> RunRecord:
         server, this = self._config.server, psutil.Process()
@@ -232,6 +263,7 @@ class Deployment:
             deployment=self._id,
             started=time.time(),
             ready=ready,
+            notice=" ".join(self._notices),
         )
 
     async def _start(self) -> None:
@@ -353,13 +385,16 @@ class Deployment:
             asyncio.create_task(self._supervise(name, handle), name=name)
             for name, handle in self._graph.loops.items()
         ]
-        others = [asyncio.create_task(self._watch())]
+        others = [
+            asyncio.create_task(self._watch()),
+            asyncio.create_task(self._watch_api()),
+        ]
         if self._explore:
             others.append(asyncio.create_task(self._start_exploring()))
         others.append(asyncio.create_task(self._announce_all()))
         ending = asyncio.create_task(self._ending.wait())
         done, pending = await asyncio.wait(
-            {ending, *loops, others[0]}, return_when=asyncio.FIRST_COMPLETED
+            {ending, *loops, *others[:2]}, return_when=asyncio.FIRST_COMPLETED
         )
         for task in done - {ending}:
             self._failure = task.exception() or self._failure
@@ -369,6 +404,11 @@ class Deployment:
 
     async def _announce_all(self) -> None:
         """Say that the API is served, and where everything is once Rerun has said where it listens."""
+        robot = await _ask(self._graph.platform.status.remote())
+        if robot and robot.gate.latched:
+            self._notices.append(
+                f"The emergency stop is latched, by {robot.gate.latched_by}: rhino estop --clear."
+            )
         self._record(ready=True).save()
         record = self._record(ready=True, rerun=await self._rerun_address())
         record.save()
@@ -404,6 +444,21 @@ class Deployment:
                 pause *= len(failures)
             await asyncio.sleep(pause)
 
+    async def _watch_api(self) -> None:
+        """Stop the robot when the API does not answer: nobody could stop it by page, REST or MCP then."""
+        server = self._config.server
+        heard, was_stopped = time.monotonic(), False
+        while True:
+            if await _is_healthy(_reachable(server.host), server.port):
+                heard, was_stopped = time.monotonic(), False
+            elif not was_stopped and time.monotonic() - heard > API_SILENCE_S:
+                logger.error(
+                    "the API does not answer for %.0f s: stopping the robot", API_SILENCE_S
+                )
+                self._stop_robot("stop", "deploy: the API does not answer")
+                was_stopped = True
+            await asyncio.sleep(0.5)
+
     async def _rerun_address(self) -> dict[str, str]:
         if not self._graph.viewer:
             return {}
@@ -422,6 +477,7 @@ class Deployment:
                 logger.info("exploring waits: %s", original(error))
             except RhinoError as error:
                 logger.warning("not exploring: %s", original(error))
+                self._notices.append(f"It does not explore: {original(error)}")
                 return
             except ray.exceptions.RayActorError as error:  # the supervisor deals with it
                 logger.warning("exploring waits: %s", error)
@@ -549,6 +605,25 @@ def _describe_ray() -> tuple[str, str, str]:
     return node.gcs_address, f"http://{dashboard}" if dashboard else "", node.get_session_dir_path()
 
 
+async def _is_healthy(host: str, port: int) -> bool:
+    """Ask the API for its health, with bare sockets: cheap enough for twice a second."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(2.0):
+            reader, writer = await asyncio.open_connection(host, port)
+            request = (
+                f"GET /api/health HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+            )
+            writer.write(request.encode())
+            await writer.drain()
+            return b" 200 " in await reader.readline()
+    except (OSError, TimeoutError):
+        return False
+    finally:
+        if writer is not None:
+            writer.close()
+
+
 def serve_port() -> int | None:
     """Return the port of the Serve that the connected cluster runs, or None when it runs none."""
     from ray.serve.context import _get_global_client
@@ -671,9 +746,14 @@ def _end_processes(deployment: str) -> None:
 
 
 def _processes_of(deployment: str) -> list[psutil.Process]:
+    """Every process with the deployment's mark in its environment.
+
+    Read as it lies: Ray's workers write their title over the beginning of the block, and psutil sees nothing then.
+    """
+    mark = f"{DEPLOYMENT_VARIABLE}={deployment}".encode()
     found = []
     for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get(DEPLOYMENT_VARIABLE) == deployment:
+        with contextlib.suppress(OSError, psutil.Error):
+            if mark in Path(f"/proc/{process.pid}/environ").read_bytes():
                 found.append(process)
     return found

@@ -225,8 +225,10 @@ async def navigate(
     if not (math.isfinite(x) and math.isfinite(y) and (yaw is None or math.isfinite(yaw))):
         raise InvalidRequest("The goal is not finite.")
     heading = None if yaw is None else wrap_angle(yaw)
+    # A stop that comes while this is on its way to the planner makes it void.
+    stops = (await robot.platform.follow_report(0)).stops
     return await robot.planner.navigate(
-        GoalRequest(x, y, heading, client, rank, strict, allow_unknown, mode)
+        GoalRequest(x, y, heading, client, rank, strict, allow_unknown, mode, stops=stops)
     )
 
 

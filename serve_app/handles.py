@@ -7,7 +7,7 @@ calls out and turns what goes wrong on the way into `ActorUnavailable` (restarti
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -18,7 +18,14 @@ from rhino_actors.config import NAMESPACE, RhinoConfig, ServerConfig
 from rhino_actors.errors import ActorTimedOut, ActorUnavailable, RhinoError, RobotNotFound, original
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.grid import MapSnapshot
-from rhino_actors.messages.navigation import GoalRequest, MissionStatus, NavMode, NavStatus, Rank
+from rhino_actors.messages.navigation import (
+    FollowReport,
+    GoalRequest,
+    MissionStatus,
+    NavMode,
+    NavStatus,
+    Rank,
+)
 from rhino_actors.messages.platform import (
     GateDecision,
     GateStatus,
@@ -33,6 +40,17 @@ CALL_TIMEOUT_S = 5.0  # an actor answers in milliseconds; this is "something is 
 # Calls that rightly take longer: a posture change, a first plan. A long-poll adds its keyword `wait`.
 _PATIENCE_S = {"sport": 20.0, "navigate": 15.0, "start": 15.0, "resume": 15.0}
 
+# What would move the robot although nobody waits for it any more. What ends a movement is not here: it goes through.
+_CALLED_OFF = frozenset(
+    {
+        ("planner", "navigate"),
+        ("explorer", "start"),
+        ("explorer", "resume"),
+        ("platform", "velocity"),
+        ("platform", "sport"),
+    }
+)
+
 MapVersion = tuple[int, int]  # (epoch, seq)
 NO_VERSION: MapVersion = (-1, -1)  # older than everything
 
@@ -45,6 +63,7 @@ class PlatformCalls(Protocol):
     async def gate_log(self) -> tuple[GateDecision, ...]: ...
     async def claim(self, client: str, rank: Rank, *, take: bool = False) -> int: ...
     async def release(self, client: str) -> None: ...
+    async def follow_report(self, goal_id: int) -> FollowReport: ...
     async def velocity(
         self, twist: Twist2D, client: str, rank: Rank = Rank.HUMAN
     ) -> VelocityAnswer: ...
@@ -163,6 +182,8 @@ def connect(config: RhinoConfig, resolve: Callable[[str], Any] | None = None) ->
 class Actor:
     """One actor by name: `await actor.method(...)` calls `handle.method.remote(...)` with a time-out.
 
+    A call that moves the robot is called off when the time is up or the caller goes away: what was answered with a
+    time-out must not be carried out later.
     The handle is looked up at the first call and again after the actor died for good: a deployment that was started
     anew has new actors under the old names.
     """
@@ -184,16 +205,33 @@ class Actor:
                 async with asyncio.timeout(limit):
                     if self._handle is None:
                         self._handle = await self._look_up()
-                    return await getattr(self._handle, method).remote(*args, **kwargs)
+                    reference = getattr(self._handle, method).remote(*args, **kwargs)
+                    try:
+                        return await reference
+                    except asyncio.CancelledError:
+                        if self._moves(method, args):
+                            _call_off(reference)
+                        raise
             except ActorDiedError:
                 self._handle = None
                 raise
+
+    def _moves(self, method: str, args: tuple[Any, ...]) -> bool:
+        what = args[0] if args else None
+        is_end = what.is_zero if isinstance(what, Twist2D) else what in ("StopMove", "Damp")
+        return (self._name.rpartition("/")[2], method) in _CALLED_OFF and not is_end
 
     async def _look_up(self) -> Any:
         try:
             return await asyncio.to_thread(self._resolve, self._name)
         except ValueError as error:
             raise ActorUnavailable(f"{self._name} does not run.") from error
+
+
+def _call_off(reference: object) -> None:
+    if isinstance(reference, ray.ObjectRef):
+        with suppress(Exception):  # the caller learns of the time-out anyway
+            ray.cancel(reference)
 
 
 @contextmanager

@@ -167,11 +167,16 @@ class Guard:
     def _refusal(self, scope: Scope) -> RhinoError | None:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
+        # Of several, the app behind might read another one than was checked.
+        if len(headers.getlist("host")) > 1 or not _is_readable(f"//{host}"):
+            return HostNotAllowed()
+        if len(headers.getlist("origin")) > 1:
+            return OriginNotAllowed()
         if self._access.is_local and _name_of(host) not in self._names:
             return HostNotAllowed()
         if scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS:
             origin = headers.get("origin")
-            if origin is not None and (not host or urlsplit(origin).netloc.lower() != host.lower()):
+            if origin is not None and not _is_own(origin, host):
                 return OriginNotAllowed()
             if origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
                 return OriginNotAllowed()
@@ -203,6 +208,19 @@ def _name_of(host: str) -> str:
     """Return a Host header's name without the port, lower case, brackets kept around an IPv6 address."""
     name, separator, port = host.lower().rpartition(":")
     return name if separator and port.isdigit() else host.lower()
+
+
+def _is_readable(address: str) -> bool:
+    try:
+        urlsplit(address)
+    except ValueError:  # brackets around what is no IPv6 address
+        return False
+    return True
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Return whether an Origin names the server under the Host that was asked for."""
+    return bool(host) and _is_readable(origin) and urlsplit(origin).netloc.lower() == host.lower()
 
 
 def _is_open(path: str) -> bool:

@@ -1,5 +1,6 @@
 """A rhino deployment of a test's own: its own state, port, Ray session; ended when the test ends."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -136,14 +137,20 @@ class Rhino:
 
     def processes(self) -> list[str]:
         """What still runs of this deployment: every process that names its folders."""
+        return [f"{p.pid} {' '.join(p.cmdline())[:150]}" for p in self.family()]
+
+    def family(self, title: str = "") -> list[psutil.Process]:
+        """The deployment's processes, or those whose command line begins with a title."""
+        mark = f"RAY_TMPDIR={self.ray_tmp}".encode()
         found = []
-        for process in psutil.process_iter(["pid", "cmdline", "environ"]):
-            words = " ".join(process.info["cmdline"] or ())
-            environment = process.info["environ"] or {}
-            if process.pid != os.getpid() and (
-                self.ray_tmp in words or environment.get("RAY_TMPDIR") == self.ray_tmp
-            ):
-                found.append(f"{process.pid} {words[:150]}")
+        for process in psutil.process_iter():
+            with contextlib.suppress(OSError, psutil.Error):
+                # As it lies: Ray's workers write their title over the beginning, which confuses psutil.
+                environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+                words = " ".join(process.cmdline())
+                ours = mark in environment or self.ray_tmp in words
+                if process.pid != os.getpid() and ours and words.startswith(title):
+                    found.append(process)
         return found
 
     def end(self) -> None:

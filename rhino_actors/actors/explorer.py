@@ -142,6 +142,8 @@ class ExplorerActor:
             ControlError: the robot may not be moved by this client now.
         """
         async with self._deciding:
+            if self._status.state is MissionState.PAUSED:
+                raise MissionRunning("A mission is paused.", "Resume it, or stop it first.")
             if self._status.state.is_active:
                 raise MissionRunning()
             await self._refresh_map()

@@ -132,6 +132,9 @@ class PlannerActor:
         """
         _check(request)
         revoked = self._revoked
+        stops = request.stops
+        if stops is None:
+            stops = (await call(self._platform.follow_report.remote(0))).stops
         if request.epoch is None:
             self._asked += 1
         asked = self._asked
@@ -143,7 +146,7 @@ class PlannerActor:
                 raise SupersededRequest()
             epoch = request.epoch
             if epoch is None:
-                claim = self._platform.claim.remote(request.client, request.rank)
+                claim = self._platform.claim.remote(request.client, request.rank, stops=stops)  # type: ignore[call-arg]  # Ray's types drop defaults
                 epoch = await call(claim)
             # Ids grow over restarts of this actor and on whatever host it runs: the robot side keeps the count.
             self._last_id = max(self._last_id, report.newest_goal_id, epoch) + 1

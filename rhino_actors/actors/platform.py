@@ -176,7 +176,13 @@ class PlatformActor:
 
     @ray.method
     async def claim(
-        self, client: str, rank: Rank, *, take: bool = False, on_behalf_of: str = ""
+        self,
+        client: str,
+        rank: Rank,
+        *,
+        take: bool = False,
+        on_behalf_of: str = "",
+        stops: int | None = None,
     ) -> int:
         """Make `client` the holder; return a new motion epoch, which what it decides now carries.
 
@@ -185,8 +191,11 @@ class PlatformActor:
 
         Raises:
             ControlHeld, EStopLatched, RobotFallen: not now.
+            SupersededRequest: it was stopped since `stops` (FollowReport.stops) was read.
         """
-        return self._gate.claim(client, rank, self._clock(), take=take, on_behalf_of=on_behalf_of)
+        return self._gate.claim(
+            client, rank, self._clock(), take=take, on_behalf_of=on_behalf_of, stops=stops
+        )
 
     @ray.method
     async def release(self, client: str, epoch: int | None = None) -> None:
@@ -349,7 +358,7 @@ class PlatformActor:
                 logger.error("cannot connect, next try in %.1f s: %s", wait, error)
             else:
                 self._faults.pop("connect", None)
-                if self._gate.latched and "damp" in self._faults:
+                if self._gate.latched:
                     self._spawn(self._damp())
                 return True
             await self._pause(wait)
@@ -514,7 +523,14 @@ class PlatformActor:
         pose: Pose2D | None = None if odometry is None else odometry.pose
         epoch, newest = self._gate.epoch, self._gate.newest_goal_id
         if goal_id != state.goal_id:
-            return FollowReport(0, FollowState.NONE, pose=pose, epoch=epoch, newest_goal_id=newest)
+            return FollowReport(
+                0,
+                FollowState.NONE,
+                pose=pose,
+                epoch=epoch,
+                newest_goal_id=newest,
+                stops=self._gate.stops,
+            )
         return FollowReport(
             goal_id=goal_id,
             state=state.state,
@@ -525,6 +541,7 @@ class PlatformActor:
             deviation=self._deviation,
             epoch=epoch,
             newest_goal_id=newest,
+            stops=self._gate.stops,
         )
 
     # e-stop

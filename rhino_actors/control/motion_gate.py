@@ -151,6 +151,7 @@ class MotionGate:
         self._path_epoch = -1
         self._newest_goal_id = 0
         self._cancelled: deque[int] = deque(maxlen=KEPT_CANCELS)
+        self._stops = 0  # counts stops and e-stops of this life
         self._sticks: dict[str, float] = {}  # client that must let go -> time of his last try [s]
         self._applied = NOTHING
         self._log: deque[GateDecision] = deque(maxlen=LOG_LENGTH)
@@ -208,6 +209,11 @@ class MotionGate:
     def deadline(self) -> float:
         """When the present motion runs out if nothing renews it [s]; inf at rest."""
         return math.inf if self._kind is MotionKind.NONE else self._until
+
+    @property
+    def stops(self) -> int:
+        """How often the robot was stopped, by stop or e-stop: what was asked for before one is void."""
+        return self._stops
 
     def holder(self, now: float) -> str:
         """Return who drives; empty: nobody, or somebody who was silent for too long."""
@@ -296,9 +302,18 @@ class MotionGate:
     # who drives
 
     def claim(
-        self, client: str, rank: Rank, now: float, *, take: bool = False, on_behalf_of: str = ""
+        self,
+        client: str,
+        rank: Rank,
+        now: float,
+        *,
+        take: bool = False,
+        on_behalf_of: str = "",
+        stops: int | None = None,
     ) -> int:
         """Make `client` the holder and return a new motion epoch for what it decides now.
+
+        `stops` is the count of stops when this was asked for; None: it was asked for just now.
 
         A path or nudge of the present holder drives on until one of the new epoch replaces it or it ends by itself;
         nothing else of an earlier epoch is accepted any more.
@@ -307,9 +322,13 @@ class MotionGate:
             InvalidRequest: an empty name.
             ControlHeld: somebody else drives, and neither rank nor `take` nor a hand-over decides against him.
             EStopLatched, RobotFallen: nobody may drive now.
+            SupersededRequest: the robot was stopped since it was asked for.
         """
         name, rank = _name(client), Rank(rank)
         self._refuse_if_unsafe(name, now)
+        if stops not in (None, self._stops):
+            self._note("refuse", StopReason.STOPPED, "It was asked for before a stop.", now, name)
+            raise SupersededRequest()
         if name != self._holder:
             self._refuse_if_held(name, rank, now, take=take, on_behalf_of=on_behalf_of)
             self._take_over(name, now)
@@ -395,6 +414,7 @@ class MotionGate:
 
     def stop(self, client: str, now: float) -> None:
         """Zero, drop what moves the robot, free the holder. Anyone may, always."""
+        self._stops += 1
         client = _any_name(client)
         message = f"Stopped by {client}."
         self._drop(StopReason.STOPPED, message, now)
@@ -405,6 +425,7 @@ class MotionGate:
 
     def estop(self, client: str, now: float) -> None:
         """Latch the emergency stop. Anyone may, always; the first name stays."""
+        self._stops += 1
         client = _any_name(client)
         message = f"Emergency stop by {client}."
         self._drop(StopReason.ESTOP, message, now)

@@ -59,6 +59,9 @@ class GoalRequest:
     allow_unknown: bool = True  # plan through cells that were never seen
     mode: NavMode | None = None  # None: the planner's present mode
     epoch: int | None = None  # motion epoch of the mission that asks; None: a decision of its own
+    stops: int | None = (
+        None  # FollowReport.stops when the client asked; None: count from the planner on
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class FollowReport:
     deviation: float = 0.0  # [m] from the path
     epoch: int = 0  # the gate's newest motion epoch
     newest_goal_id: int = 0  # highest that the gate ever accepted, whatever goal was asked about
+    stops: int = 0  # how often the robot was stopped in this life of the platform
 
 
 @dataclass(frozen=True, slots=True)

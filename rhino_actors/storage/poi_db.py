@@ -23,7 +23,7 @@ from rhino_actors.errors import InvalidLabel, InvalidRequest, PoiNotFound, Stora
 from rhino_actors.messages.poi import Poi
 
 SCHEMA_VERSION = 1  # `PRAGMA user_version` of the files that this module writes
-BUSY_TIMEOUT_S = 5.0
+BUSY_TIMEOUT_S = 2.0  # the API gives a call up after 5 s, and the hint must reach the client before
 MAX_LABEL_LENGTH = 200  # characters
 
 # Unicode categories: control, surrogate, line and paragraph separator; with those that leave no mark.

@@ -39,6 +39,7 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.MissionError, 409),
     (e.PoiNotFound, 404),
     (e.InvalidLabel, 422),
+    (e.StorageError, 503),
     (e.RhinoError, 500),
 )
 RETRY_AFTER_S = "1"

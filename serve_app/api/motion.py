@@ -30,12 +30,14 @@ async def velocity(body: VelocityRequest, robot: RobotDep, client: ClientDep) ->
     return VelocityResponse.model_validate(await commands.drive(robot, twist, client, Rank.HUMAN))
 
 
+@router.post("/stop/", include_in_schema=False)  # a redirect may not be followed
 @router.post("/stop", responses=errors())
 async def stop(robot: RobotDep, client: ClientDep) -> StopResponse:
     """Send zero, give up goal and mission, free the control. Open to everyone."""
     return _stopped(await commands.stop(robot, client))
 
 
+@router.post("/estop/", include_in_schema=False)  # a redirect may not be followed
 @router.post("/estop", responses=errors())
 async def estop(robot: RobotDep, client: ClientDep) -> StopResponse:
     """Stop, let the motors damp, and latch: nothing moves until the latch is cleared. Open to everyone."""

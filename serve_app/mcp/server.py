@@ -1,10 +1,19 @@
 """The MCP server: tools for an assistant, over streamable HTTP without sessions."""
 
+import logging
+from typing import Any
+
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp_types import CallToolResult, InputRequiredResult
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rhino_actors.errors import InvalidRequest
 from serve_app.handles import Handles
-from serve_app.mcp.tools import Tools
+from serve_app.mcp.tools import Tools, agent_name, refusal
+from serve_app.refusals import RefusalLog
 from serve_app.security import Access, mcp_security
 
 INSTRUCTIONS = """\
@@ -20,15 +29,14 @@ works. A refusal starts with a code and says what to do.
 
 def build_server(handles: Handles, version: str) -> MCPServer:
     """Return the server with all its tools over these handles."""
-    server: MCPServer = MCPServer(
+    return _Server(
         "rhino",
         title="rhino: a Go2 robot",
         instructions=INSTRUCTIONS,
         version=version,
         log_level="WARNING",
+        tools=Tools(handles).every(),
     )
-    Tools(handles).register(server)
-    return server
 
 
 def streamable_app(server: MCPServer, access: Access) -> ASGIApp:
@@ -43,6 +51,40 @@ def streamable_app(server: MCPServer, access: Access) -> ASGIApp:
         host=access.host,
     )
     return _MountPoint(app)
+
+
+class _Server(MCPServer[Any]):
+    """The SDK's server; arguments that do not fit a tool are refused in the words of every other refusal."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._refusals = RefusalLog()
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            refused = InvalidRequest(
+                _first_problem(error.__cause__),
+                "The tool's input schema lists the arguments; numbers are finite JSON numbers.",
+            )
+            who = agent_name(context) if context else "assistant"
+            self._refusals.write(logging.INFO, who, name, refused.code, refused.message)
+            return refusal(refused)
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Return one sentence that names the argument; what was sent is not repeated."""
+    problems = error.errors(include_url=False, include_input=False)
+    place = ".".join(str(part) for part in problems[0]["loc"])
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    return f"{place:.64}: {problems[0]['msg']}{more}."
 
 
 class _MountPoint:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, ParamSpec, TypeVar
 
-from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
+from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from starlette.requests import Request
 
 from rhino_actors.errors import ActorUnavailable, ControlHeld, NotAvailable, RhinoError
@@ -47,9 +47,9 @@ CAMERA_WAIT_S = 2.0
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Metres = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # no text, no truth value
 Wait = Annotated[
-    float,
+    Number,
     Field(ge=0.0, le=MAX_WAIT_S, description="[s] to wait for the end; 0 returns at once"),
 ]
 
@@ -119,11 +119,14 @@ def with_refusals(
                 error.message,
                 error.holder if isinstance(error, ControlHeld) else "",
             )
-            return CallToolResult(
-                content=[TextContent(type="text", text=str(error))], is_error=True
-            )
+            return refusal(error)
 
     return call
+
+
+def refusal(error: RhinoError) -> CallToolResult:
+    """Return the tool error that reads as the error does: code, sentence, hint."""
+    return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
 
 
 def agent_name(context: Context[Any, Any]) -> str:
@@ -152,8 +155,8 @@ class Tools:
     def _robot(self) -> Robot:
         return self._handles.robot()
 
-    def register(self, server: MCPServer) -> None:
-        """Add every tool to the server."""
+    def every(self) -> list[Tool]:
+        """Return every tool. Those that end a movement take any argument: a stop is not refused for its form."""
         log = RefusalLog()
         kinds: tuple[tuple[ToolAnnotations, tuple[Callable[..., Awaitable[Any]], ...]], ...] = (
             (_READ_ONLY, (self.get_robot_status, self.observe, self.get_map)),
@@ -163,9 +166,12 @@ class Tools:
             (_ENDS, (self.stop, self.cancel_navigation, self.stop_explore)),
             (_NOTES, (self.tag_poi,)),
         )
+        tools: list[Tool] = []
         for annotations, functions in kinds:
             for function in functions:
-                server.add_tool(with_refusals(function, log), annotations=annotations)
+                tool = Tool.from_function(with_refusals(function, log), annotations=annotations)
+                tools.append(tool if annotations is _ENDS else _closed(tool))
+        return tools
 
     async def get_robot_status(self) -> StateEvent:
         """Return pose, posture, battery, who drives, the goal, the mission, and how old the sensors' data are."""
@@ -224,12 +230,12 @@ class Tools:
 
     async def navigate_to(
         self,
-        x: Annotated[Metres, Field(description="[m] in odom")],
-        y: Annotated[Metres, Field(description="[m] in odom")],
+        x: Annotated[Number, Field(description="[m] in odom")],
+        y: Annotated[Number, Field(description="[m] in odom")],
         ctx: Context[Any, Any],
         yaw: Annotated[
-            float | None,
-            Field(allow_inf_nan=False, description="[rad] heading at the goal; none: any"),
+            Number | None,
+            Field(description="[rad] heading at the goal; none: any"),
         ] = None,
         wait_s: Wait = 0.0,
     ) -> NavReport:
@@ -241,11 +247,9 @@ class Tools:
     async def relative_move(
         self,
         ctx: Context[Any, Any],
-        forward: Annotated[Metres, Field(description="[m]; negative: back")] = 0.0,
-        left: Annotated[Metres, Field(description="[m]; negative: right")] = 0.0,
-        degrees: Annotated[
-            float, Field(allow_inf_nan=False, description="turn counter-clockwise (left)")
-        ] = 0.0,
+        forward: Annotated[Number, Field(description="[m]; negative: back")] = 0.0,
+        left: Annotated[Number, Field(description="[m]; negative: right")] = 0.0,
+        degrees: Annotated[Number, Field(description="turn counter-clockwise (left)")] = 0.0,
         wait_s: Wait = 30.0,
     ) -> NavReport:
         """Move to a pose given from where the robot stands and looks now, and wait for the end."""
@@ -258,13 +262,11 @@ class Tools:
     async def send_velocity(
         self,
         ctx: Context[Any, Any],
-        vx: Annotated[float, Field(allow_inf_nan=False, description="[m/s] forward")] = 0.0,
-        vy: Annotated[float, Field(allow_inf_nan=False, description="[m/s] left")] = 0.0,
-        omega: Annotated[
-            float, Field(allow_inf_nan=False, description="[rad/s] counter-clockwise")
-        ] = 0.0,
+        vx: Annotated[Number, Field(description="[m/s] forward")] = 0.0,
+        vy: Annotated[Number, Field(description="[m/s] left")] = 0.0,
+        omega: Annotated[Number, Field(description="[rad/s] counter-clockwise")] = 0.0,
         duration: Annotated[
-            float, Field(gt=0.0, le=commands.MAX_DRIVE_S, description="[s], then it stops")
+            Number, Field(gt=0.0, le=commands.MAX_DRIVE_S, description="[s], then it stops")
         ] = 1.0,
     ) -> VelocityResponse:
         """Drive at a velocity for a few seconds, then stop. Prefer relative_move: it avoids obstacles."""
@@ -324,8 +326,8 @@ class Tools:
     async def tag_poi(
         self,
         label: Annotated[str, Field(description="name of the place, 1 to 200 characters")],
-        x: Annotated[float | None, Field(allow_inf_nan=False, description="[m] in odom")] = None,
-        y: Annotated[float | None, Field(allow_inf_nan=False, description="[m] in odom")] = None,
+        x: Annotated[Number | None, Field(description="[m] in odom")] = None,
+        y: Annotated[Number | None, Field(description="[m] in odom")] = None,
     ) -> PoiModel:
         """Name a place: the point given, or where the robot is now."""
         poi = await commands.add_poi(self._handles, self._robot, label, x, y)
@@ -372,6 +374,15 @@ class Tools:
         return _report(
             await commands.wait_for_goal(self._robot, nav.goal_id, wait_s, client, progress)
         )
+
+
+def _closed(tool: Tool) -> Tool:
+    """Make the tool refuse arguments that it does not know: one that is misspelt must not count as left out."""
+    known = tool.fn_metadata.arg_model
+    closed = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
+    tool.fn_metadata.arg_model = closed
+    tool.parameters = closed.model_json_schema(by_alias=True)
+    return tool
 
 
 def _report(nav: NavStatus) -> NavReport:

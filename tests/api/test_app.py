@@ -77,3 +77,15 @@ def test_the_page_has_every_part_that_its_code_asks_for(client: TestClient, path
 def test_the_page_writes_what_others_named_as_text_only(client: TestClient) -> None:
     code = client.get("/lite/lite.js").text
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", code)
+
+
+def test_nothing_whose_height_changes_stands_above_the_drive_pad(client: TestClient) -> None:
+    page = client.get("/lite").text
+    side = page[page.index('<div class="side">') :]
+    assert re.findall(r'<section[^>]* aria-label="(\w+)', side) == [
+        "Camera",  # its shape is fixed
+        "Drive",
+        "State",
+        "Places",
+    ]
+    assert re.search(r"\.camera {[^}]*aspect-ratio", client.get("/lite/lite.css").text)

@@ -7,8 +7,10 @@ import ray.exceptions as rx
 from fastapi.testclient import TestClient
 
 from rhino_actors import errors as e
+from rhino_actors.storage import poi_db
 from serve_app.api.bodies import MAX_BODY_BYTES
 from serve_app.api.errors import status_of
+from serve_app.handles import CALL_TIMEOUT_S
 from tests.api.world import World
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
@@ -169,6 +171,27 @@ def test_refusals_have_a_fitting_status(
     answer = client.post("/api/navigate", json={"x": 1, "y": 1})
     assert answer.status_code == status
     assert answer.json() == {"code": error.code, "message": error.message, "hint": error.hint}
+
+
+def test_a_database_that_cannot_be_used_is_503_and_its_hint_arrives(
+    client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def locked(robot: str) -> None:
+        raise e.StorageError("rhino.db is locked.", "Try again.")
+
+    monkeypatch.setattr(world.pois, "list_pois", locked)
+    answer = client.get("/api/pois")
+    assert answer.status_code == 503 and int(answer.headers["Retry-After"]) >= 1
+    assert answer.json() == {
+        "code": "STORAGE_ERROR",
+        "message": "rhino.db is locked.",
+        "hint": "Try again.",
+    }
+    assert status_of(e.PoiNotFound()) == 404 and status_of(e.InvalidLabel()) == 422
+
+
+def test_a_locked_database_says_so_before_the_call_is_given_up() -> None:
+    assert poi_db.BUSY_TIMEOUT_S <= CALL_TIMEOUT_S / 2
 
 
 def test_every_error_has_a_status() -> None:

@@ -51,7 +51,13 @@ async def test_changes_are_told_as_they_happen(monkeypatch: pytest.MonkeyPatch) 
     def enough(body: bytes) -> bool:
         return all(
             word in body
-            for word in (b'"following"', b'"running"', b'{"version": 1}', b'"seq": 2', b'"ann"')
+            for word in (
+                b'"following"',
+                b'"running"',
+                b'{"version": 1}',
+                b'"seq": 2',
+                b'"latched_by": "ann"',
+            )
         )
 
     changing = asyncio.create_task(change())

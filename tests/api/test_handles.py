@@ -1,7 +1,11 @@
 import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 import ray.exceptions as rx
 
 from rhino_actors.config import RhinoConfig
@@ -12,6 +16,7 @@ from rhino_actors.errors import (
     RhinoError,
     RobotNotFound,
 )
+from rhino_actors.messages.geometry import Twist2D
 from serve_app import handles
 from serve_app.handles import Actor, connect, read_map
 from tests.api.world import FakeMapper, FakePlatform, Lost, World
@@ -91,6 +96,76 @@ async def test_an_actor_that_is_silent_times_out(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(handles, "CALL_TIMEOUT_S", 0.02)
     with pytest.raises(ActorTimedOut):
         await Actor("go2/planner", lambda name: FakeHandle(Silent())).status()
+
+
+@dataclass
+class Reference:
+    """Stands for a ray.ObjectRef whose call is never answered."""
+
+    call: str
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return asyncio.sleep(60).__await__()
+
+
+class SilentHandle:
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=lambda *args, **kwargs: Reference(name))
+
+
+@pytest.fixture
+def called_off(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    calls: list[str] = []
+
+    def cancel(reference: Reference) -> None:
+        calls.append(reference.call)
+        raise RuntimeError("it is gone already")
+
+    monkeypatch.setattr(ray, "ObjectRef", Reference)
+    monkeypatch.setattr(ray, "cancel", cancel)
+    monkeypatch.setattr(handles, "CALL_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(handles, "_PATIENCE_S", {})
+    return calls
+
+
+FORWARD = (Twist2D(0.2, 0.0, 0.0), "ann")
+MOVING: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("planner", "navigate", ()),
+    ("explorer", "start", ()),
+    ("explorer", "resume", ()),
+    ("platform", "velocity", FORWARD),
+    ("platform", "sport", ("StandUp", "ann")),
+]
+ENDING: list[tuple[str, str, tuple[Any, ...]]] = [
+    ("planner", "cancel", ()),
+    ("explorer", "stop", ()),
+    ("platform", "stop", ()),
+    ("platform", "estop", ()),
+    ("platform", "release", ()),
+    ("platform", "velocity", (Twist2D(), "ann")),
+    ("platform", "sport", ("StopMove", "ann")),
+    ("platform", "sport", ("Damp", "ann")),
+]
+
+
+@pytest.mark.parametrize(("part", "method", "args"), MOVING + ENDING)
+async def test_a_movement_that_nobody_waits_for_is_called_off_and_an_end_is_not(
+    called_off: list[str], part: str, method: str, args: tuple[Any, ...]
+) -> None:
+    expected = [method] if (part, method, args) in MOVING else []
+    actor = Actor(f"go2/{part}", lambda name: SilentHandle())
+    with pytest.raises(ActorTimedOut):
+        await getattr(actor, method)(*args)
+    assert called_off == expected
+
+    called_off.clear()
+    handles.CALL_TIMEOUT_S = 60.0  # put back by called_off
+    waiting = asyncio.ensure_future(getattr(actor, method)(*args))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert called_off == expected
 
 
 async def test_the_actors_own_error_comes_through_with_its_fields() -> None:

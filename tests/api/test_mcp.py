@@ -264,6 +264,51 @@ async def test_a_client_that_goes_does_not_cancel_the_goal_that_came_after_its_o
     assert world.planner.nav.state.is_active and world.planner.nav.client == "ann"
 
 
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("navigate_to", "x"),
+        ("navigate_to", "yaw"),
+        ("navigate_to", "wait_s"),
+        ("relative_move", "forward"),
+        ("relative_move", "left"),
+        ("relative_move", "degrees"),
+        ("send_velocity", "vx"),
+        ("send_velocity", "vy"),
+        ("send_velocity", "omega"),
+        ("send_velocity", "duration"),
+        ("go_to_poi", "wait_s"),
+        ("tag_poi", "x"),
+    ],
+)
+async def test_a_number_is_a_number(agent: Client, world: World, name: str, argument: str) -> None:
+    needed: dict[str, Any] = {
+        "navigate_to": {"x": 1, "y": 2},
+        "go_to_poi": {"poi": "door"},
+        "tag_poi": {"label": "door", "x": 1, "y": 2},
+    }.get(name, {})
+    for value in (True, "1", "1.5"):
+        text = await refusal(agent, name, **{**needed, argument: value})
+        assert text.startswith(f"INVALID_REQUEST: {argument}: ")
+        assert "http" not in text and "\n" not in text
+    assert world.planner.requests == [] and world.platform.twists == []
+    assert world.pois.pois == {}
+
+
+async def test_unknown_arguments_are_refused_except_by_what_stops(
+    agent: Client, world: World
+) -> None:
+    ends = {"stop", "cancel_navigation", "stop_explore"}
+    for tool in (await agent.list_tools()).tools:
+        is_closed = tool.input_schema.get("additionalProperties") is False
+        assert is_closed is (tool.name not in ends), tool.name
+    text = await refusal(agent, "send_velocity", vx=0.1, speed=3)
+    assert text.startswith("INVALID_REQUEST: speed: ")
+    assert world.platform.twists == []
+    await call(agent, "stop", reason="a child")
+    assert world.platform.calls[0].startswith("stop ")
+
+
 async def test_postures_and_tricks(agent: Client, world: World) -> None:
     await call(agent, "standup")
     await call(agent, "liedown")

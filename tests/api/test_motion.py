@@ -131,3 +131,11 @@ def test_an_unknown_sport_command_names_the_known_ones(client: TestClient) -> No
 def test_a_command_that_the_robot_refuses_is_an_error(client: TestClient) -> None:
     answer = client.post("/api/cmd/Sit")
     assert answer.status_code == 409 and answer.json()["code"] == "COMMAND_REJECTED"
+
+
+@pytest.mark.parametrize("name", ["stop", "estop"])
+@pytest.mark.parametrize("prefix", ["/api", "/api/robots/go2"])
+def test_a_stop_is_not_redirected(client: TestClient, world: World, prefix: str, name: str) -> None:
+    answer = client.post(f"{prefix}/{name}/", headers=ANN, follow_redirects=False)
+    assert answer.status_code == 200
+    assert world.platform.calls[0] == f"{name} ann"

@@ -96,3 +96,11 @@ def test_exploring_starts_once_and_stops_once(client: TestClient, world: World) 
     assert client.post("/api/explore/stop").json()["state"] == "cancelled"
     assert client.post("/api/explore/stop").json()["code"] == "NO_MISSION"
     assert client.post("/api/explore/resume").status_code == 409
+
+
+def test_a_goal_carries_the_count_of_stops_from_when_it_was_asked_for(
+    client: TestClient, world: World
+) -> None:
+    world.platform.stops = 3
+    assert client.post("/api/navigate", json={"x": 1.0, "y": 0.0}).is_success
+    assert world.planner.requests[-1].stops == 3

@@ -63,12 +63,35 @@ def test_a_rebound_name_is_not_served(host: str, method: str) -> None:
         "http://127.0.0.1:8000",
         "http://localhost:8000.evil.example",
         "http://x@evil.example:8000",
+        "http://[evil]x",
+        "http://[::1",
     ],
 )
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE", "PUT"])
 def test_other_origins_change_nothing(origin: str, method: str) -> None:
     answer = guarded(OPEN).request(method, "/api/stop", headers={"origin": origin})
     assert answer.status_code == 403 and answer.json()["code"] == "ORIGIN_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize("access", [OPEN, Access("0.0.0.0")])
+@pytest.mark.parametrize("host", ["[evil]x", "[::1", "[evil]x:8000"])
+def test_a_host_that_cannot_be_read_is_not_served(access: Access, host: str) -> None:
+    for headers in ({"host": host}, {"host": host, "origin": f"http://{host}"}):
+        answer = guarded(access).post("/api/stop", headers=headers)
+        assert answer.status_code == 403 and answer.json()["code"] == "HOST_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "code"),
+    [
+        ("host", ("localhost:8000", "evil.example"), "HOST_NOT_ALLOWED"),
+        ("origin", ("http://localhost:8000", "http://evil.example"), "ORIGIN_NOT_ALLOWED"),
+    ],
+)
+def test_one_host_and_one_origin_at_most(name: str, values: tuple[str, str], code: str) -> None:
+    for ordered in (values, values[::-1]):
+        answer = guarded(OPEN).post("/api/stop", headers=[(name, value) for value in ordered])
+        assert answer.status_code == 403 and answer.json()["code"] == code
 
 
 def test_a_form_post_of_another_site_is_refused_without_an_origin_too() -> None:

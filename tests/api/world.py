@@ -28,6 +28,8 @@ from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import (
+    FollowReport,
+    FollowState,
     GoalRequest,
     MissionState,
     MissionStatus,
@@ -97,6 +99,7 @@ class FakePlatform:
         self.rank: Rank | None = None
         self.latched_by = ""
         self.epoch = 1
+        self.stops = 0
         self.twists: list[tuple[Twist2D, str, Rank]] = []
         self.calls: list[str] = []
         self.frames: list[CameraFrame] = []
@@ -162,6 +165,9 @@ class FakePlatform:
             if rank <= self.rank:
                 raise ControlHeld("", "", self.holder)
         self.holder, self.rank = client, rank
+
+    async def follow_report(self, goal_id: int) -> FollowReport:
+        return FollowReport(0, FollowState.NONE, stops=self.stops)
 
     async def claim(self, client: str, rank: Rank, *, take: bool = False) -> int:
         self._check(client, rank, take)

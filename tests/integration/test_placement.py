@@ -63,28 +63,14 @@ def two_nodes(rhino: Rhino) -> Iterator[Rhino]:
     )
     yield rhino
     rhino.run("down", timeout=120.0)
-    for process in _ray_processes(rhino):
+    for process in rhino.family():
         process.kill()
-    psutil.wait_procs(_ray_processes(rhino), timeout=10.0)
-
-
-def _ray_processes(rhino: Rhino) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["environ"]):
-        environment = process.info["environ"] or {}
-        if process.pid != os.getpid() and environment.get("RAY_TMPDIR") == rhino.ray_tmp:
-            found.append(process)
-    return found
+    psutil.wait_procs(rhino.family(), timeout=10.0)
 
 
 def _actor_process(rhino: Rhino, actor: str) -> psutil.Process | None:
-    for process in _ray_processes(rhino):
-        try:
-            if " ".join(process.cmdline()).startswith(f"ray::{actor}"):
-                return process
-        except psutil.Error:
-            continue
-    return None
+    found = rhino.family(f"ray::{actor}")
+    return found[0] if found else None
 
 
 def _raylet_of(rhino: Rhino, actor: str) -> psutil.Process | None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 import httpx2
-import psutil
 import pytest
 
 from tests.deployment import Rhino
@@ -14,15 +13,11 @@ from tests.deployment import Rhino
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
-def _kill(rhino: Rhino, actor: str) -> None:
-    """SIGKILL the process of an actor."""
-    for process in psutil.process_iter(["cmdline", "environ"]):
-        words = " ".join(process.info["cmdline"] or ())
-        environment = process.info["environ"] or {}
-        if words.startswith(f"ray::{actor}") and environment.get("RAY_TMPDIR") == rhino.ray_tmp:
-            os.kill(process.pid, signal.SIGKILL)
-            return
-    raise AssertionError(f"no process of {actor} runs")
+def _kill(rhino: Rhino, title: str) -> None:
+    """SIGKILL the first process of an actor."""
+    found = rhino.family(f"ray::{title}")
+    assert found, f"no process of {title} runs"
+    os.kill(found[0].pid, signal.SIGKILL)
 
 
 def _goal_works(rhino: Rhino) -> bool:
@@ -97,8 +92,11 @@ def test_explorer_killed_ends_its_mission_as_interrupted(running: Rhino) -> None
 
 
 def _answers(running: Rhino) -> bool:
-    """The platform is there: the state has a pose."""
-    answer = httpx2.get(f"{running.api}/api/state", timeout=20.0)
+    """The API and the platform are there: the state has a pose."""
+    try:
+        answer = httpx2.get(f"{running.api}/api/state", timeout=20.0)
+    except httpx2.TransportError:
+        return False
     return bool(answer.is_success and answer.json()["pose"])
 
 
@@ -108,3 +106,14 @@ def _standing(running: Rhino) -> Iterator[None]:
     running.wait_until(lambda: _answers(running), 60.0, "the platform")
     running.post("/api/stop")
     yield
+
+
+def test_robot_stops_when_the_api_is_gone_and_can_be_stopped_without_it(running: Rhino) -> None:
+    _drive_off(running)
+    _kill(running, "ProxyActor")
+    done = running.run("stop")
+    assert done.returncode == 0, done.stderr
+    running.wait_until(lambda: _answers(running), 90.0, "the API to come back", 0.5)
+    nav = running.get("/api/navigate/status")
+    assert (nav["state"], nav["reason"]) == ("cancelled", "STOPPED")
+    assert running.speed() < 0.05

@@ -133,3 +133,17 @@ def test_folders_follow_the_xdg_variables(monkeypatch: pytest.MonkeyPatch, tmp_p
         monkeypatch.setenv(name, "")
     assert data_dir() == tmp_path / ".local" / "share" / "rhino"
     assert state_dir() == tmp_path / ".local" / "state" / "rhino"
+
+
+def test_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("gate:\n  max_vx: 0.4\n  max_vy: 0.2\n  max_vx: 0.9\n")
+    with pytest.raises(ConfigError, match="max_vx"):
+        load_config(path)
+
+
+def test_absurdly_deep_file_is_a_config_error(tmp_path: Path) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 5000)
+    with pytest.raises(ConfigError):
+        load_config(path)

@@ -10,10 +10,12 @@ import pytest
 from rhino_actors.config import RhinoConfig, with_paths
 from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken
 from rhino_actors.main import (
+    DEPLOYMENT_VARIABLE,
     RAY_ENVIRONMENT,
     RunRecord,
     _check_port,
     _last_line,
+    _processes_of,
     check_nothing_runs,
     find_cluster,
     stop_deployment,
@@ -51,11 +53,36 @@ def test_running_deployment_is_named_and_a_dead_one_is_not_in_the_way() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
-def test_damaged_run_record_counts_as_none(text: str) -> None:
+def test_damaged_run_record_is_said_and_not_taken_for_none(text: str) -> None:
+    assert RunRecord.load() is None
     RunRecord.path().parent.mkdir(parents=True)
     RunRecord.path().write_text(text)
-    assert RunRecord.load() is None
-    assert not stop_deployment()
+    for ask in (RunRecord.load, stop_deployment, check_nothing_runs):
+        with pytest.raises(DeployError, match="run.json"):
+            ask()
+
+
+def test_processes_are_found_by_their_mark_even_when_they_wrote_over_their_title() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import ray\n"
+        "from ray._raylet import setproctitle\n"
+        "import time\n"
+        "setproctitle('ray::Hidden' + 'x' * 40)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    environment = {**os.environ, DEPLOYMENT_VARIABLE: "deadbeef"}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout and child.stdout.readline()
+        try:
+            assert child.pid in [p.pid for p in _processes_of("deadbeef")]
+        finally:
+            child.kill()
 
 
 def test_down_of_a_dead_deployment_clears_the_record() -> None:

@@ -29,6 +29,7 @@ class ScriptedPlatform:
         self.claims: list[tuple[str, Rank]] = []
         self.nudges: list[Twist2D] = []
         self.newest = 0
+        self.stops = 0
         self.asked = 0
         self.follow_error: Exception | None = None
         self.reports: dict[int, FollowReport] = {}
@@ -39,8 +40,16 @@ class ScriptedPlatform:
         return Odometry(1, 0.0, position, (0.0, 0.0, 0.0, 1.0), Twist2D())
 
     async def claim(
-        self, client: str, rank: Rank, *, take: bool = False, on_behalf_of: str = ""
+        self,
+        client: str,
+        rank: Rank,
+        *,
+        take: bool = False,
+        on_behalf_of: str = "",
+        stops: int | None = None,
     ) -> int:
+        if stops not in (None, self.stops):
+            raise SupersededRequest()
         if self.claim_error:
             raise self.claim_error
         self.claims.append((client, rank))
@@ -70,6 +79,7 @@ class ScriptedPlatform:
             distance_remaining=1.0,
             epoch=self.epoch,
             newest_goal_id=self.newest,
+            stops=self.stops,
         )
 
     async def cancel_path(self, goal_id: int) -> None:

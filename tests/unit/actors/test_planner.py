@@ -153,6 +153,14 @@ async def test_cancel_just_after_a_stop_says_that_it_was_stopped(scene: Scene) -
     assert (await scene.planner.cancel("anna")).reason == "STOPPED"
 
 
+async def test_goal_asked_for_before_a_stop_does_not_move_the_robot_after_it(scene: Scene) -> None:
+    scene.platform.stops = 4
+    with pytest.raises(SupersededRequest):
+        await scene.planner.navigate(GoalRequest(4.0, 4.0, stops=3))
+    assert not scene.platform.paths
+    await scene.planner.navigate(GoalRequest(4.0, 4.0, stops=4))
+
+
 async def test_mission_of_an_older_epoch_does_not_touch_the_goal_in_force(scene: Scene) -> None:
     accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0, client="anna"))
     for _ in range(3):

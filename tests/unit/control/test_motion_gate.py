@@ -960,3 +960,15 @@ def test_who_held_on_while_refused_does_not_get_the_robot_by_anothers_stop() -> 
                 gate.velocity(Twist2D(vx=0.3), name, Rank.HUMAN, 0.15 + tick * 0.05)
     gate.velocity(Twist2D(), "bert", Rank.HUMAN, 1.2)
     assert gate.velocity(Twist2D(vx=0.3), "bert", Rank.HUMAN, 1.25).applied.vx == 0.3
+
+
+def test_what_was_asked_for_before_a_stop_claims_nothing() -> None:
+    gate = MotionGate(CONFIG, now=0.0)
+    gate.observe(HEALTHY, 0.0)
+    asked = gate.stops
+    gate.stop("bert", 0.1)
+    with pytest.raises(SupersededRequest):
+        gate.claim("anna", Rank.HUMAN, 0.2, stops=asked)
+    assert gate.claim("anna", Rank.HUMAN, 0.3, stops=gate.stops) > 0
+    gate.estop("bert", 0.4)
+    assert gate.stops == asked + 2
