@@ -132,8 +132,10 @@ def test_estop_latches_over_a_restart_and_clearing_moves_nothing(rhino: Rhino) -
     assert rhino.run("estop", "--clear").returncode == 0
     rhino.wait_for_map()
     assert rhino.speed() < 0.02
-    rhino.post("/api/cmd/StandUp")
-    time.sleep(2.0)
+    assert rhino.run("cmd", "StandUp").returncode == 0
+    rhino.wait_until(
+        lambda: rhino.get("/api/state")["status"]["posture"] == "standing", 20.0, "standing"
+    )
     goal = rhino.run("goto", *(str(v + 0.6) for v in rhino.pose()), "--wait")
     assert goal.returncode == 0, goal.stdout + goal.stderr
 
