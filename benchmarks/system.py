@@ -26,19 +26,10 @@ import psutil
 from tests.deployment import Rhino
 
 
-def family(rhino: Rhino) -> list[psutil.Process]:
-    """Every process of the deployment."""
-    found = []
-    for process in psutil.process_iter(["environ"]):
-        if (process.info["environ"] or {}).get("RAY_TMPDIR") == rhino.ray_tmp:
-            found.append(process)
-    return found
-
-
 def memory_mb(rhino: Rhino) -> dict[str, float]:
     """Proportional set size by process name [MB], and in all."""
     sizes: dict[str, float] = {}
-    for process in family(rhino):
+    for process in rhino.family():
         try:
             name = process.name() if process.name().startswith("ray::") else _short(process)
             sizes[name] = sizes.get(name, 0.0) + process.memory_full_info().pss / 1e6
@@ -57,7 +48,7 @@ def _short(process: psutil.Process) -> str:
 
 def cpu_share(rhino: Rhino, seconds: float) -> dict[str, float]:
     """CPU use by process name, in cores, over some seconds."""
-    before = {p: p.cpu_times() for p in family(rhino)}
+    before = {p: p.cpu_times() for p in rhino.family()}
     time.sleep(seconds)
     used: dict[str, float] = {}
     for process, start in before.items():
@@ -145,7 +136,7 @@ def main() -> None:
             state = rhino.get("/api/state")
             report["rates_hz"] = state["rates"]
             report["mission"] = state["mission"]
-            report["mapper"] = rhino.get("/api/map/info")
+            report["map"] = state["map"]
             report["memory_mb_exploring"] = memory_mb(rhino)
         rhino.end()
     report["load_after"] = os.getloadavg()
