@@ -1,13 +1,23 @@
 """What holds for every test: its own data and state folders, and no Ray unless it is marked for it."""
 
+import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ray
 
+OPTIONAL = ("cv2", "mujoco", "rerun", "rerun_cli")  # tests skip what is not installed; CI must not
 REAL = ("integration", "sim", "robot")  # markers of tests that may start Ray
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fail in CI when a skip would hide that an extra was not installed."""
+    missing = [name for name in OPTIONAL if find_spec(name) is None]
+    if missing and os.environ.get("CI"):
+        raise pytest.UsageError(f"not installed, so their tests would be skipped: {missing}")
 
 
 @pytest.fixture(scope="session", autouse=True)

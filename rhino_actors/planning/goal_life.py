@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rhino_actors.config import PlannerConfig
-from rhino_actors.errors import PlanningError
+from rhino_actors.errors import FailedToMakeProgress, PlanningError
 from rhino_actors.messages.navigation import FollowReport, FollowState, NavState
 from rhino_actors.messages.platform import StopReason
 from rhino_actors.planning.progress import ProgressChecker
@@ -126,5 +126,5 @@ class GoalLife:
     def _recover(self, reason: str, message: str) -> Decision:
         if self.attempts >= self._config.max_recoveries:
             text = f"{message} {self.attempts} recoveries did not help."
-            return Decision(Action.END, NavState.FAILED, "FAILED_TO_MAKE_PROGRESS", text)
+            return Decision(Action.END, NavState.FAILED, FailedToMakeProgress.code, text)
         return Decision(Action.RECOVER, NavState.RECOVERING, reason, message)
