@@ -23,6 +23,10 @@ LETHAL_OBSTACLE = 254
 NO_INFORMATION = 255
 
 
+# Without relocalisation or drift correction the frames map and odom are one.
+NO_CORRECTION = Pose2D(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class GridGeometry:
     """Where a grid lies in its frame (odom, or map after relocalisation)."""
@@ -73,6 +77,7 @@ class MapSnapshot:
     costmap: NDArray[np.uint8]  # (rows, cols) Nav2's values
     known_area: float  # [m2] of the cells that are not unknown
     robot: Pose2D | None = None  # of base_link in odom at the stamp
+    map_from_odom: Pose2D = NO_CORRECTION  # where odom lies in the map; grids are in the frame map
 
     @property
     def is_empty(self) -> bool:
