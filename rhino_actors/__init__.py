@@ -2,6 +2,8 @@
 
 cli          the `rhino` command
 main         deploy: config -> Ray -> wiring -> Serve -> supervise -> clean end
+run_record   what other commands know of a deployment, and how they end it
+ray_cluster  the Ray cluster that it runs on
 wiring       the graph: every actor, its name, resources, placement and handles
 actors       thin Ray actors, one class each
 drivers      the robot behind one `Platform` protocol: fake, MuJoCo (the real Go2 joins them here)

@@ -20,17 +20,17 @@ from rich.text import Text
 
 from rhino_actors.config import load_config, token_path
 from rhino_actors.errors import DeployError, NotRunning, PoiNotFound, RhinoError
-from rhino_actors.main import (
+from rhino_actors.main import deploy
+from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.platform import RobotStatus
+from rhino_actors.ray_cluster import prepare_ray_environment
+from rhino_actors.run_record import (
     RunRecord,
     check_nothing_runs,
-    deploy,
     log_path,
-    prepare_ray_environment,
     set_up_logging,
     stop_deployment,
 )
-from rhino_actors.messages.navigation import MissionStatus, NavStatus
-from rhino_actors.messages.platform import RobotStatus
 
 app = typer.Typer(
     no_args_is_help=True,

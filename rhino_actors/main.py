@@ -5,19 +5,13 @@ always in the same order: the robot is stopped, then the actors and the server g
 """
 
 import asyncio
-import contextlib
-import dataclasses
-import json
 import logging
 import os
 import signal
 import socket
-import sys
 import time
 import uuid
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -27,7 +21,6 @@ from rhino_actors.config import (
     NAMESPACE,
     RhinoConfig,
     config_to_tree,
-    state_dir,
     token_path,
     with_paths,
 )
@@ -42,103 +35,32 @@ from rhino_actors.errors import (
 )
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import RobotStatus
+from rhino_actors.ray_cluster import (
+    actor_lives,
+    delete_apps,
+    describe_cluster,
+    find_cluster,
+    last_line,
+    serve_port,
+)
+from rhino_actors.run_record import (
+    DEPLOYMENT_VARIABLE,
+    RunRecord,
+    check_nothing_runs,
+    log_path,
+)
 
 logger = logging.getLogger("rhino")
 
-# Set before Ray is imported, unless the user set them: Ray reads them once.
-RAY_ENVIRONMENT = {
-    "RAY_AUTH_MODE": "token",  # the cluster's ports are open to the network whatever the node address
-    "RAY_worker_niceness": "0",  # workers run at nice 15 else, the control loop among them
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # else `uv run rhino` zips and ships the working directory
-    # A planner host that is gone is noticed in 5 s instead of 65 s.
-    "RAY_health_check_initial_delay_ms": "5000",
-    "RAY_health_check_period_ms": "1000",
-    "RAY_health_check_timeout_ms": "2000",
-    "RAY_health_check_failure_threshold": "3",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's new default, without its warning
-}
-# In the environment of every process that a deployment with a Ray of its own starts.
-DEPLOYMENT_VARIABLE = "RHINO_DEPLOYMENT"
 LOOP_RESTART_DELAY_S = 0.5
-LOOP_RESTARTS = (
-    8  # of a loop that raises, within LOOP_RESTART_WINDOW_S, before the deployment gives up
-)
+# Of a loop that raises, within LOOP_RESTART_WINDOW_S, before the deployment gives up.
+LOOP_RESTARTS = 8
 LOOP_RESTART_WINDOW_S = 60.0
 STOP_TIMEOUT_S = 4.0
-API_SILENCE_S = (
-    4.0  # after which the robot is stopped: a restarting replica takes 2 to 9 s, a proxy 30
-)
+# After which the robot is stopped: a restarting replica takes 2 to 9 s, a proxy 30.
+API_SILENCE_S = 4.0
 APP_PREFIX = "rhino-"  # of our applications among those of the cluster's Serve
-APP_NAMES = frozenset({"rhino-rest", "rhino-mcp"})
 READY_TIMEOUT_S = 90.0
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """What other `rhino` commands need to know of the deployment; kept in the state directory."""
-
-    pid: int
-    pid_started: (
-        float  # [s] creation time of the process, so that a reused pid is not taken for ours
-    )
-    url: str
-    mcp: str
-    robot: str
-    driver: str
-    ray_address: str
-    ray_dashboard: str
-    ray_session: str  # directory of the Ray session
-    owns_ray: bool
-    rerun: str
-    rerun_web: str
-    log: str
-    token_file: str  # of the API's bearer token; need not exist
-    deployment: str  # DEPLOYMENT_VARIABLE of every process that belongs to it
-    started: float  # [s] since the Unix epoch
-    ready: bool
-    notice: str = ""  # what the one who deployed must know
-
-    @staticmethod
-    def path() -> Path:
-        return state_dir() / "run.json"
-
-    @classmethod
-    def load(cls) -> "RunRecord | None":
-        """Return the record on disk, of a deployment that may be gone; None when there is none.
-
-        Raises:
-            DeployError: there is one and it cannot be read: a deployment may run that it would name.
-        """
-        try:
-            text = cls.path().read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise DeployError(f"{cls.path()} cannot be read: {error}") from error
-        try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise DeployError(
-                f"{cls.path()} is damaged, or of another version: a deployment may run all the same.",
-                "Look for it (ps -ef | grep rhino_actors), end it with kill -TERM, then delete the file.",
-            ) from error
-
-    def save(self) -> None:
-        self.path().parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path().with_suffix(f".{os.getpid()}.tmp")
-        partial.write_text(json.dumps(dataclasses.asdict(self), indent=2), encoding="utf-8")
-        os.replace(partial, self.path())
-
-    def process(self) -> psutil.Process | None:
-        """Return the deployment's process if it still runs."""
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.pid_started) < 1.0
-            alive = process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-            return process if same and alive else None
-        except psutil.NoSuchProcess:
-            return None
 
 
 def deploy(
@@ -244,7 +166,7 @@ class Deployment:
         url = f"http://{_reachable(server.host)}:{server.port}"
         address = dashboard = session = ""
         if ready or self._owns_ray:
-            address, dashboard, session = _describe_ray()
+            address, dashboard, session = describe_cluster()
         return RunRecord(
             pid=this.pid,
             pid_started=this.create_time(),
@@ -325,7 +247,7 @@ class Deployment:
         """Raise AlreadyRunning or PortTaken for what others run on the joined cluster; sweep what the dead left."""
         server, robot = self._config.server, self._config.robot.name
         for name in (f"{robot}/platform", "poi_store"):
-            if _actor_lives(name, NAMESPACE):
+            if actor_lives(name, NAMESPACE):
                 raise AlreadyRunning(
                     f"This Ray cluster runs a rhino deployment already: its actor {name} is alive.",
                     "End it where it was started: rhino down.",
@@ -334,7 +256,7 @@ class Deployment:
         if port is None:
             _check_port(server.host, server.port)
             return
-        _delete_apps()
+        delete_apps()
         if port != server.port:
             raise PortTaken(
                 f"Ray Serve runs on this cluster already, at port {port}, not {server.port}.",
@@ -378,7 +300,7 @@ class Deployment:
                 raise DeployError(f"{name} did not start in {READY_TIMEOUT_S:.0f} s.") from error
             except ray.exceptions.RayError as error:
                 logger.error("%s did not start: %s", name, error)
-                raise DeployError(f"{name} did not start: {_last_line(error)}") from error
+                raise DeployError(f"{name} did not start: {last_line(error)}") from error
 
     async def _supervise_all(self) -> None:
         loops = [
@@ -430,7 +352,7 @@ class Deployment:
                 logger.error("%s: not reachable, waiting for it", name)
             except ray.exceptions.ActorDiedError as error:
                 raise DeployError(
-                    f"{name} died and does not come back: {_last_line(error)}"
+                    f"{name} died and does not come back: {last_line(error)}"
                 ) from error
             except ray.exceptions.RayError as error:
                 logger.error("%s: its loop raised; started again: %s", name, error)
@@ -439,7 +361,7 @@ class Deployment:
                 if len(failures) > LOOP_RESTARTS:
                     window = f"{LOOP_RESTART_WINDOW_S:.0f} s"
                     raise DeployError(
-                        f"{name} failed {len(failures)} times in {window}: {_last_line(error)}"
+                        f"{name} failed {len(failures)} times in {window}: {last_line(error)}"
                     ) from error
                 pause *= len(failures)
             await asyncio.sleep(pause)
@@ -518,66 +440,11 @@ class Deployment:
             if self._owns_serve:
                 serve.shutdown()  # type: ignore[no-untyped-call]
             else:
-                _delete_apps()
+                delete_apps()
         if self._graph:
             for handle in self._graph.handles.values():
                 ray.kill(handle)
         ray.shutdown()
-
-
-def find_cluster(wanted: str = "") -> str:
-    """Return the address of the Ray cluster to join, or "" when a local one must be started.
-
-    Looks at `wanted`, then RAY_ADDRESS, then what `ray start` left behind on this machine.
-
-    Raises:
-        DeployError: an address was asked for and nothing answers there.
-    """
-    prepare_ray_environment()
-    from ray._private.utils import read_ray_address
-
-    asked = wanted or os.environ.get("RAY_ADDRESS", "")
-    if asked == "local":
-        return ""
-    if asked and asked != "auto":
-        if not _answers(asked):
-            raise DeployError(
-                f"No Ray cluster answers at {asked}.",
-                "Start one there (cluster/README.md), or leave the address out to start a local one.",
-            )
-        return asked
-    address = read_ray_address() or ""
-    return address if address and _answers(address) else ""
-
-
-def prepare_ray_environment() -> None:
-    """Set what Ray reads from the environment, before it is imported; what the user set stays."""
-    for name, value in RAY_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-
-
-def log_path() -> Path:
-    """Return the deployment's log file."""
-    return state_dir() / "logs" / "rhino.log"
-
-
-def _answers(address: str) -> bool:
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=2.0):
-            return True
-    except (OSError, ValueError):
-        return False
-
-
-def check_nothing_runs() -> None:
-    """Raise AlreadyRunning when the state directory names a deployment that is alive."""
-    record = RunRecord.load()
-    if record and record.process():
-        raise AlreadyRunning(
-            f"{record.robot} ({record.driver}) runs already: {record.url}, process {record.pid}.",
-            "rhino status shows it; rhino down stops it.",
-        )
 
 
 def _check_port(host: str, port: int) -> None:
@@ -591,18 +458,6 @@ def _check_port(host: str, port: int) -> None:
 
 def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
-
-
-def _describe_ray() -> tuple[str, str, str]:
-    """Return address, dashboard URL ("" without one) and session directory of the connected cluster."""
-    import ray
-    from ray._private.worker import global_worker
-
-    node = global_worker.node
-    if not ray.is_initialized() or node is None:
-        return "", "", ""
-    dashboard = node.address_info.get("webui_url") or ""
-    return node.gcs_address, f"http://{dashboard}" if dashboard else "", node.get_session_dir_path()
 
 
 async def _is_healthy(host: str, port: int) -> bool:
@@ -624,39 +479,6 @@ async def _is_healthy(host: str, port: int) -> bool:
             writer.close()
 
 
-def serve_port() -> int | None:
-    """Return the port of the Serve that the connected cluster runs, or None when it runs none."""
-    from ray.serve.context import _get_global_client
-
-    client = _get_global_client(raise_if_no_controller_running=False)
-    return None if client is None else int(client.http_config.port)
-
-
-def _delete_apps() -> None:
-    """Delete the applications of a rhino deployment from the connected cluster's Serve."""
-    from ray import serve
-
-    for name in serve.status().applications:
-        if name in APP_NAMES:
-            serve.delete(name)
-
-
-def _actor_lives(name: str, namespace: str) -> bool:
-    import ray
-
-    try:
-        ray.get_actor(name, namespace=namespace)
-        return True
-    except ValueError:
-        return False
-
-
-def _last_line(error: BaseException) -> str:
-    """Return what a Ray error is about: it ends with the line of the exception that it carries."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1] if lines else type(error).__name__
-
-
 async def _ask(reference: Any, timeout: float = 2.0) -> Any:
     """Return the answer, or None when none comes: for status, where silence is an answer too."""
     import ray
@@ -676,84 +498,3 @@ async def _step(name: str, work: Coroutine[Any, Any, Any], timeout: float = 10.0
     except Exception:  # ending goes on whatever happens
         logger.exception("ending: %s", name)
     logger.info("ending: %s took %.1f s", name, time.monotonic() - started)
-
-
-def set_up_logging(*, to_terminal: bool) -> None:
-    """Log to the state directory, and warnings to the terminal."""
-    log_path().parent.mkdir(parents=True, exist_ok=True)
-    file = logging.FileHandler(log_path(), mode="w", encoding="utf-8")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    handlers: list[logging.Handler] = [file]
-    if to_terminal:
-        terminal = logging.StreamHandler(sys.stderr)
-        terminal.setLevel(logging.WARNING)
-        terminal.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
-        handlers.append(terminal)
-    logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
-
-
-def stop_deployment(timeout: float = 90.0) -> bool:
-    """End the deployment that the state directory names, and whatever it left. Return False when none was there.
-
-    Raises:
-        DeployError: something of it does not end, even after it was killed.
-    """
-    record = RunRecord.load()
-    if record is None:
-        return False
-    process = record.process()
-    clean = False
-    if process:
-        process.terminate()
-        try:
-            process.wait(timeout)
-            clean = True
-        except psutil.TimeoutExpired:
-            process.kill()
-    _end_processes(record.deployment)
-    if not clean and not record.owns_ray:
-        _sweep_cluster(record.ray_address)
-    RunRecord.path().unlink(missing_ok=True)
-    return True
-
-
-def _sweep_cluster(address: str) -> None:
-    """Take the applications of a deployment that was killed off a cluster that goes on."""
-    if not address or not _answers(address):
-        return
-    prepare_ray_environment()
-    import ray
-
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    try:
-        if serve_port() is not None:
-            _delete_apps()
-    finally:
-        ray.shutdown()
-
-
-def _end_processes(deployment: str) -> None:
-    """Wait for the processes that belong to a deployment to end, and kill those that do not."""
-    alive = _processes_of(deployment)
-    _, alive = psutil.wait_procs(alive, timeout=3.0)
-    for process in alive:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    _, alive = psutil.wait_procs(alive, timeout=5.0)
-    alive += _processes_of(deployment)
-    if alive:
-        raise DeployError(f"These processes do not end: {[p.pid for p in alive]}.")
-
-
-def _processes_of(deployment: str) -> list[psutil.Process]:
-    """Every process with the deployment's mark in its environment.
-
-    Read as it lies: Ray's workers write their title over the beginning of the block, and psutil sees nothing then.
-    """
-    mark = f"{DEPLOYMENT_VARIABLE}={deployment}".encode()
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(OSError, psutil.Error):
-            if mark in Path(f"/proc/{process.pid}/environ").read_bytes():
-                found.append(process)
-    return found

@@ -9,15 +9,13 @@ import pytest
 
 from rhino_actors.config import RhinoConfig, with_paths
 from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken
-from rhino_actors.main import (
+from rhino_actors.main import _check_port
+from rhino_actors.ray_cluster import RAY_ENVIRONMENT, find_cluster, last_line
+from rhino_actors.run_record import (
     DEPLOYMENT_VARIABLE,
-    RAY_ENVIRONMENT,
     RunRecord,
-    _check_port,
-    _last_line,
     _processes_of,
     check_nothing_runs,
-    find_cluster,
     stop_deployment,
 )
 
@@ -124,6 +122,6 @@ def test_paths_are_resolved_once_and_stay_what_the_config_names() -> None:
 
 
 def test_last_line_of_an_error_says_what_it_is_about() -> None:
-    assert _last_line(RuntimeError("Traceback\n  File x\nConfigError: no such world\n\n")) == (
+    assert last_line(RuntimeError("Traceback\n  File x\nConfigError: no such world\n\n")) == (
         "ConfigError: no such world"
     )
