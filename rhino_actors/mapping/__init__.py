@@ -5,11 +5,13 @@ from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
 from rhino_actors.mapping.map_files import load_map, save_map
 from rhino_actors.mapping.occupancy import OccupancyMapper
+from rhino_actors.mapping.tiles import MapTiles
 from rhino_actors.mapping.window import CellWindow
 
 __all__ = [
     "CellWindow",
     "InflatedCostmap",
+    "MapTiles",
     "OccupancyMapper",
     "inflate",
     "load_checkpoint",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.window import CellWindow
 
 # Occupancy grid, int8, as nav_msgs/OccupancyGrid.
 UNKNOWN = -1
@@ -22,6 +23,9 @@ INSCRIBED_INFLATED_OBSTACLE = 253
 LETHAL_OBSTACLE = 254
 NO_INFORMATION = 255
 
+
+# Grids that grow do so by square tiles of this many cells a side; tile (0, 0) begins at the frame's origin.
+TILE_CELLS = 32
 
 # Without relocalisation or drift correction the frames map and odom are one.
 NO_CORRECTION = Pose2D(0.0, 0.0, 0.0)
@@ -78,6 +82,8 @@ class MapSnapshot:
     known_area: float  # [m2] of the cells that are not unknown
     robot: Pose2D | None = None  # of base_link in odom at the stamp
     map_from_odom: Pose2D = NO_CORRECTION  # where odom lies in the map; grids are in the frame map
+    # Cells that may differ from the reader's snapshot before this one; None: all, or the grid grew.
+    changed: CellWindow | None = None
 
     @property
     def is_empty(self) -> bool:
