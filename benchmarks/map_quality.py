@@ -204,7 +204,6 @@ def quality(
     start = truth.geometry.cell_from_world(0.0, 0.0)
     reached = flood(passable, start) if passable[start] else np.zeros_like(passable)
     inner = (grid >= 0) & (grid < OCCUPIED_FROM)
-    deep = wall & judged & ~wide(~wall)
     return Quality(
         iou=np.count_nonzero(found_faces) / max(1, union),
         precision=np.count_nonzero(right) / max(1, np.count_nonzero(marked)),

@@ -216,7 +216,13 @@ class MapperConfig:
     max_log_odds: float = option(
         3.5, "", "clamp, so that a ghost clears in a few scans", low=0.5, high=50.0
     )
-    publish_hz: float = option(8.0, "Hz", "most snapshots per second", low=0.2, high=50.0)
+    publish_hz: float = option(
+        20.0,
+        "Hz",
+        "most maps per second; each frame is published at once while it allows",
+        low=0.2,
+        high=50.0,
+    )
     max_cells: int = option(64_000_000, "", "bound on the grid; growth stops there", low=10_000)
     checkpoint_period_s: float = option(
         10.0, "s", "how often a changed map is kept on disk", low=0.5, high=3600.0

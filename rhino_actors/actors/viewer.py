@@ -11,6 +11,7 @@ import ray
 import ray.exceptions
 
 from rhino_actors.actors.calls import call
+from rhino_actors.actors.map_follower import MapFollower
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import RhinoError
 from rhino_actors.messages.platform import GateDecision
@@ -64,7 +65,6 @@ class ViewerActor:
     ) -> None:
         self._config = config
         self._platform = platform
-        self._mapper = mapper
         self._planner = planner
         self._explorer = explorer
         self._poi_store = poi_store
@@ -77,7 +77,7 @@ class ViewerActor:
         self._failing: set[str] = set()
         self._seen: dict[str, int] = {}  # source -> seq of the newest that was drawn
         self._ask_newer: dict[str, int] = {}
-        self._map_version = (0, 0)
+        self._maps = MapFollower(mapper)
         self._poi_version = -1
         self._decisions: set[GateDecision] = set()
 
@@ -166,8 +166,6 @@ class ViewerActor:
     def _forget(self, name: str) -> None:
         """Ask as if for the first time: an actor that was restarted counts from one again."""
         self._ask_newer[name] = 0
-        if name == "map":
-            self._map_version = (0, 0)
         if name == "pois":
             self._poi_version = -1
 
@@ -184,11 +182,9 @@ class ViewerActor:
             await self._draw(draw, message)
 
     async def _map(self, rerun: "RerunLogger") -> None:
-        method: Any = self._mapper.snapshot  # Ray's types drop defaults
-        version, box = await call(method.remote(self._map_version, WAIT_S), WAIT_S + GRACE_S)
-        if box is not None:
-            await self._draw(rerun.map, await call(box[0], GRACE_S))
-        self._map_version = version
+        snapshot = await self._maps.newer(WAIT_S)
+        if snapshot is not None:
+            await self._draw(rerun.map, snapshot)
 
     async def _status(self, rerun: "RerunLogger") -> None:
         await self._draw(rerun.status, await call(self._platform.status.remote(), GRACE_S))

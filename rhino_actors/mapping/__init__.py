@@ -3,6 +3,7 @@
 from rhino_actors.mapping import inflation, occupancy
 from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
+from rhino_actors.mapping.layers import MapLayers
 from rhino_actors.mapping.map_files import load_map, save_map
 from rhino_actors.mapping.occupancy import OccupancyMapper
 from rhino_actors.mapping.tiles import MapTiles
@@ -11,6 +12,7 @@ from rhino_actors.mapping.window import CellWindow
 __all__ = [
     "CellWindow",
     "InflatedCostmap",
+    "MapLayers",
     "MapTiles",
     "OccupancyMapper",
     "inflate",

@@ -285,7 +285,7 @@ class OccupancyMapper:
         self._changed = self._extent
         self._known = int(np.count_nonzero(evidence))
         self._pool[: self._used] = 0
-        in_tiles = _by_tile(evidence)
+        in_tiles = _by_tile(evidence.astype(np.uint16))
         is_kept = in_tiles.any(axis=(2, 3))
         self._used = int(np.count_nonzero(is_kept))
         self._tiles = np.full(is_kept.shape, -1, np.int32)

@@ -11,7 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.mapping.inflation import inflate, inflation_cells
-from rhino_actors.messages.grid import NO_INFORMATION, TILE_CELLS, UNKNOWN, GridGeometry
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import (
+    NO_CORRECTION,
+    NO_INFORMATION,
+    TILE_CELLS,
+    UNKNOWN,
+    GridGeometry,
+)
 from rhino_actors.messages.map_patch import MapPatch
 from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 
@@ -99,7 +106,8 @@ class MapTiles:
         seq: int,
         stamp: float,
         known_area: float,
-        **about: object,
+        robot: Pose2D | None = None,
+        map_from_odom: Pose2D = NO_CORRECTION,
     ) -> MapPatch:
         """Return what changed after map `since`, 0 for everything, as the message to whoever has that map.
 
@@ -109,7 +117,8 @@ class MapTiles:
             seq: of the newest map.
             stamp: of its newest frame [s].
             known_area: [m2]
-            about: further fields of the message.
+            robot: where it is in odom.
+            map_from_odom: where odom lies in the map.
         """
         chosen: list[tuple[Key, _Tile]] = []
         for key in reversed(self._tiles):
@@ -134,7 +143,8 @@ class MapTiles:
             occupancy=occupancy,
             costmap=costmap,
             known_area=known_area,
-            **about,  # type: ignore[arg-type]
+            robot=robot,
+            map_from_odom=map_from_odom,
         )
 
     def _replace(

@@ -39,6 +39,11 @@ class GridGeometry:
     origin: tuple[float, float]  # [m] x, y of the lower-left corner of cell (0, 0)
     shape: tuple[int, int]  # rows, cols
 
+    @property
+    def first_cell(self) -> tuple[int, int]:
+        """Row, col of cell (0, 0) in the frame, for a grid whose cell edges lie on multiples of the resolution."""
+        return (round(self.origin[1] / self.resolution), round(self.origin[0] / self.resolution))
+
     def cell_from_world(self, x: float, y: float) -> tuple[int, int]:
         """Return (row, col) of the cell that holds the point; it may lie outside the grid."""
         return (

@@ -92,9 +92,12 @@ class MapReader:
             self.snapshot = message
             return message
         held = self.snapshot
-        is_next = held is not None and held.epoch == message.epoch and message.since <= held.seq
-        if message.since > 0 and (not is_next or self._newest is None):
+        is_same_life = held is not None and held.epoch == message.epoch
+        fits = is_same_life and self._newest is not None and message.since <= self.version[1]
+        if message.since > 0 and not fits:
             raise ValueError(f"a patch onto map {message.since} does not fit {self.version}")
+        if held is not None and is_same_life and message.seq <= held.seq:
+            return held
         corners = message.corners()
         if message.since == 0 or held is None or self._newest is None:
             arrays, changed = _blank(message.geometry.shape), None
