@@ -1,16 +1,31 @@
 """Maps from lidar frames, costs from maps, maps on disk. Pure: numpy in, numpy out."""
 
-from rhino_actors.mapping import inflation, occupancy
+from rhino_actors.mapping import inflation, occupancy, voxels
 from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
+from rhino_actors.mapping.height_cost import (
+    HeightCostmap,
+    HeightLayers,
+    height_cost,
+    height_layers,
+)
+from rhino_actors.mapping.height_cost import warm_up as _warm_up_height_cost
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
 from rhino_actors.mapping.map_files import load_map, save_map
 from rhino_actors.mapping.occupancy import OccupancyMapper
+from rhino_actors.mapping.voxels import Carving, VoxelBricks, VoxelMapper
 from rhino_actors.mapping.window import CellWindow
 
 __all__ = [
+    "Carving",
     "CellWindow",
+    "HeightCostmap",
+    "HeightLayers",
     "InflatedCostmap",
     "OccupancyMapper",
+    "VoxelBricks",
+    "VoxelMapper",
+    "height_cost",
+    "height_layers",
     "inflate",
     "load_checkpoint",
     "load_map",
@@ -25,3 +40,5 @@ def warm_up() -> None:
     """Compile every kernel, or load it from numba's cache, so that no frame waits for it."""
     occupancy.warm_up()
     inflation.warm_up()
+    voxels.warm_up()
+    _warm_up_height_cost()
