@@ -31,9 +31,10 @@ from rhino_actors.control.path_follower import PathFollower
 from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import World, flood
-from rhino_actors.mapping import OccupancyMapper, inflate
+from rhino_actors.mapping import MapLayers, inflate, warm_up
 from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.messages.grid import GridGeometry, MapLayer, MapSnapshot
+from rhino_actors.messages.map_patch import MapReader
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
 OCCUPIED_FROM = 65  # occupancy
@@ -112,20 +113,16 @@ def recorded(folder: Path, world: World, config: MujocoConfig, seconds: float) -
         return Recording(frames, kept["truth"], kept["people"])
 
 
-def make_mapper(config: MapperConfig, robot: RobotConfig) -> OccupancyMapper:
-    """Return the mapper as the actor makes it."""
-    return OccupancyMapper(
-        config.resolution,
-        max_range=config.max_range,
-        hit_log_odds=config.hit_log_odds,
-        miss_log_odds=config.miss_log_odds,
-        max_log_odds=config.max_log_odds,
-        obstacle_min_height=robot.obstacle_min_height,
-        obstacle_max_height=robot.obstacle_max_height,
-        body_length=robot.length,
-        body_width=robot.width,
-        max_cells=config.max_cells,
-    )
+def build_map(walk: Recording, config: MapperConfig) -> tuple[MapSnapshot, float]:
+    """Fuse a walk as the mapper actor does, publishing every frame; return the map and the CPU time a frame [ms]."""
+    layers, reader = MapLayers(config, RobotConfig()), MapReader()
+    began = time.thread_time()
+    for seq, frame in enumerate(walk.frames, 1):
+        layers.integrate(frame)
+        layers.update_tiles(seq)
+    spent = 1000.0 * (time.thread_time() - began) / len(walk.frames)
+    patch = layers.tiles.patch(0, epoch=1, seq=len(walk.frames), stamp=0.0, known_area=0.0)
+    return reader.take(patch), spent
 
 
 @dataclass
@@ -258,9 +255,12 @@ def main() -> None:
     parser.add_argument("--base", default="walking", choices=("walking", "kinematic"))
     parser.add_argument("--lidar", default="l1", choices=("l1", "scan", "ideal"))
     parser.add_argument("--drift", default="off", choices=("off", "default", "harsh"))
+    parser.add_argument("--layers", default="occupancy", choices=tuple(MapLayer))
+    parser.add_argument("--carving", default=MapperConfig().carving)
     parser.add_argument("--cache", type=Path, default=Path("/tmp/rhino-walks"))
     parser.add_argument("--pictures", type=Path, help="folder for map_<world>.png")
     arguments = parser.parse_args()
+    warm_up()
     print(HEADER)
     for name in arguments.world or list(WORLDS):
         world = make_world(name, arguments.seed)
@@ -272,15 +272,10 @@ def main() -> None:
             drift=arguments.drift,
         )
         walk = recorded(arguments.cache, world, config, arguments.seconds)
-        mapper = make_mapper(MapperConfig(), RobotConfig())
-        began = time.thread_time()
-        for frame in walk.frames:
-            mapper.integrate(
-                frame.points, frame.origin, pose=frame.pose, voxel_size=frame.resolution
-            )
-        spent = 1000.0 * (time.thread_time() - began) / len(walk.frames)
-        grid = mapper.occupancy()
-        q = quality(world, grid, mapper.geometry, walk)
+        settings = MapperConfig(layers=MapLayer(arguments.layers), carving=arguments.carving)
+        snapshot, spent = build_map(walk, settings)
+        grid, geometry = snapshot.occupancy, snapshot.geometry
+        q = quality(world, grid, geometry, walk)
         way = float(np.hypot(*np.diff(walk.truth[:, :2], axis=0).T).sum())
         print(
             f"{name:<12}{way:>6.0f}m{len(walk.frames):>8}{q.iou:>7.3f}{q.precision:>7.3f}{q.recall:>8.3f}"
@@ -290,7 +285,7 @@ def main() -> None:
         if arguments.pictures:
             arguments.pictures.mkdir(parents=True, exist_ok=True)
             path = arguments.pictures / f"map_{name}.png"
-            cv2.imwrite(str(path), picture(world, grid, mapper.geometry, walk))
+            cv2.imwrite(str(path), picture(world, grid, geometry, walk))
 
 
 if __name__ == "__main__":

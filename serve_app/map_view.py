@@ -13,8 +13,9 @@ from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import MapReader
 from rhino_actors.messages.navigation import NavStatus
-from serve_app.handles import NO_VERSION, Robot, read_map
+from serve_app.handles import NO_VERSION, MapVersion, Robot, read_map, read_voxels
 from serve_app.images import costmap_image, encode_png, occupancy_image, overview_image
+from serve_app.map_wire import encode_tiles, encode_voxels
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ class MapView:
             )
 
         return await self._picture("view", snapshot, drawn, draw)
+
+    async def tiles(self, since: MapVersion) -> tuple[MapVersion, bytes | None]:
+        """Return the newest version and the tiles that make it of `since`, encoded; None when it is that."""
+        version, patch = await read_map(self._robot.mapper, since)
+        return version, None if patch is None else await asyncio.to_thread(encode_tiles, patch)
+
+    async def voxels(self, since: MapVersion) -> tuple[MapVersion, bytes | None]:
+        """Return the newest version and the voxels that make it of `since`, encoded; None when it is that."""
+        version, patch = await read_voxels(self._robot.mapper, since)
+        return version, None if patch is None else await asyncio.to_thread(encode_voxels, patch)
 
     async def overlay(self) -> tuple[Pose2D | None, NavStatus | None]:
         """Return where the robot is and what it follows, None for what cannot be known now."""

@@ -21,7 +21,7 @@ from rhino_actors.errors import RhinoError, StorageError
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION
-from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion
+from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
 from rhino_actors.messages.sensors import LidarFrame
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class MapperActor:
         config: RhinoConfig,
         *,
         platform: "ActorProxy[PlatformActor]",
-        put: "Callable[[MapPatch], ray.ObjectRef[MapPatch]]" = ray.put,
+        put: Callable[[Any], Any] = ray.put,
         was_restarted: Callable[[], bool] = _was_restarted,
     ) -> None:
         self._config = config.mapper
@@ -80,6 +80,7 @@ class MapperActor:
         self._seq = 0
         # Patches onto earlier maps, by their seq, that make the newest; made when first asked for.
         self._boxes: dict[int, list[ray.ObjectRef[MapPatch]]] = {}
+        self._voxel_boxes: dict[int, list[ray.ObjectRef[VoxelPatch]]] = {}
         self._about: dict[str, Any] = {
             "stamp": time.monotonic(),
             "known_area": 0.0,
@@ -134,19 +135,31 @@ class MapperActor:
             again with (0, 0).
         """
         newer_than = (newer_than[0], newer_than[1])
-        if self._version == newer_than and wait > 0.0:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, MAX_WAIT_S)), self._news:
-                    await self._news.wait_for(lambda: self._version != newer_than)
-        if self._version == newer_than:
+        if not await self._is_other(newer_than, wait):
             return self._version, None
         async with self._working:
-            epoch, seq = newer_than
-            since = seq if epoch == self._epoch and 0 < seq < self._seq else 0
+            since = self._since(newer_than)
             if since not in self._boxes:
                 patch = functools.partial(self._put_patch, since, self._seq)
                 self._boxes[since] = [await asyncio.to_thread(patch)]
             return self._version, self._boxes[since]
+
+    @ray.method
+    async def voxels(
+        self, newer_than: MapVersion = NO_MAP, wait: float = 0.0
+    ) -> "tuple[MapVersion, list[ray.ObjectRef[VoxelPatch]] | None]":
+        """Wait for another map than the caller's and return its voxels, as `snapshot` does the grid.
+
+        Without the 3D layer a patch has no brick.
+        """
+        newer_than = (newer_than[0], newer_than[1])
+        if not await self._is_other(newer_than, wait):
+            return self._version, None
+        async with self._working:
+            since = self._since(newer_than)
+            if since not in self._voxel_boxes:
+                self._voxel_boxes[since] = [await asyncio.to_thread(self._put_voxels, since)]
+            return self._version, self._voxel_boxes[since]
 
     @ray.method
     async def stats(self) -> dict[str, float]:
@@ -186,9 +199,22 @@ class MapperActor:
     def _version(self) -> MapVersion:
         return (self._epoch, self._seq)
 
+    async def _is_other(self, version: MapVersion, wait: float) -> bool:
+        """Wait until the newest map is another one than `version`, or the time [s] is over; says if it is."""
+        if self._version == version and wait > 0.0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(wait, MAX_WAIT_S)), self._news:
+                    await self._news.wait_for(lambda: self._version != version)
+        return self._version != version
+
+    def _since(self, version: MapVersion) -> int:
+        """Return the seq of a reader's map if a patch can go onto it, else 0: the reader needs all."""
+        epoch, seq = version
+        return seq if epoch == self._epoch and 0 < seq < self._seq else 0
+
     def _prepare(self) -> None:
         """Compile the kernels; after a crash, take the map back from the checkpoint."""
-        warm_up()
+        warm_up(with_voxels=self._layers.voxels is not None)
         if self._counts["frames"] or not self._was_restarted():
             return
         try:
@@ -257,6 +283,7 @@ class MapperActor:
                 self._latency_s.add(now - self._stamp)
             async with self._news:
                 self._boxes = {self._seq: [reference]}
+                self._voxel_boxes = {}
                 self._seq += 1
                 self._news.notify_all()
 
@@ -297,7 +324,15 @@ class MapperActor:
     def _put_patch(self, since: int, seq: int) -> "ray.ObjectRef[MapPatch]":
         """Put what makes map `seq` of map `since` into the object store."""
         patch = self._layers.tiles.patch(since, epoch=self._epoch, seq=seq, **self._about)
-        return self._put(patch)
+        reference: ray.ObjectRef[MapPatch] = self._put(patch)
+        return reference
+
+    def _put_voxels(self, since: int) -> "ray.ObjectRef[VoxelPatch]":
+        bricks = self._layers.bricks
+        stamp = self._about["stamp"]
+        patch = bricks.patch(since, epoch=self._epoch, seq=self._seq, stamp=stamp)
+        reference: ray.ObjectRef[VoxelPatch] = self._put(patch)
+        return reference
 
     async def _checkpoint_if_due(self) -> None:
         now = time.monotonic()

@@ -14,8 +14,10 @@ from rhino_actors.messages.grid import TILE_CELLS, UNKNOWN, GridGeometry
 
 # Log odds are kept as whole steps, so that sums are exact and the order of frames does not matter.
 STEPS_PER_UNIT = 500
-# Occupancy from which what a voxel map shows beyond a cell does not clear it, only floor seen in it does.
+# Of a cell of this occupancy and more, what a voxel map shows beyond it takes but a share of what floor seen in the
+# cell itself takes. Less, and people who left stay too long; more, and walls that the robot passed wear off.
 _KEPT_OCCUPANCY = 65
+_CROSSED = 0.25
 # Azimuth bins around the sensor: a quarter of a degree, one cell of 5 cm at 11 m.
 _BINS = 1440
 _STATE_VERSION = 1
@@ -29,8 +31,8 @@ class OccupancyMapper:
     through it, however long it was seen; an obstacle is lethal after 5 frames in free space, after 1 in unknown.
 
     A frame of voxels is the robot's own memory of the last seconds, seen from elsewhere too. So a column with floor
-    in it and no obstacle is cleared as by a beam, and what lies before it becomes free where it was not known; but
-    only floor seen in its own column clears an obstacle, not the floor behind it.
+    in it and no obstacle is cleared as by a beam, and so is what lies before it; but an obstacle that only lies
+    before such floor loses a quarter of that: the robot may have seen the floor from elsewhere.
 
     Cells never move in the world: cell edges lie on multiples of the resolution, and the grid grows by whole tiles in
     any direction until `max_cells`. A tile is stored when one of its cells is observed and stays where it is in
@@ -93,7 +95,8 @@ class OccupancyMapper:
         self._band = (float(obstacle_min_height), float(obstacle_max_height))
         self._body = (float(body_length) / 2.0, float(body_width) / 2.0)
         self._max_cells = max_cells
-        self._weights = (_steps(hit_log_odds), _steps(miss_log_odds))
+        miss = _steps(miss_log_odds)
+        self._weights = (_steps(hit_log_odds), miss, round(_CROSSED * miss))
         self._table = _occupancy_table(_steps(max_log_odds))
         self._keep = int(np.searchsorted(self._table, _KEPT_OCCUPANCY))
 

@@ -236,7 +236,7 @@ def apply_frame(
     tiles: NDArray[np.int32],
     pool: NDArray[np.uint16],
     used: int,
-    weights: tuple[int, int],
+    weights: tuple[int, int, int],
     keep: int,
     table: NDArray[np.int8],
 ) -> tuple[int, int, int, int, int, int]:
@@ -251,15 +251,15 @@ def apply_frame(
         pool: (places, side, side) 0 never observed, else the log odds in steps, counted from 1; updated. Places
             that are not used yet hold 0.
         used: places that are used.
-        weights: steps that a hit adds and a miss takes.
-        keep: evidence from which a MISS takes nothing: only FLOOR does.
+        weights: steps that a hit adds, FLOOR or MISS takes, and MISS takes from `keep` on.
+        keep: evidence from which a MISS takes less.
         table: occupancy by evidence; its ends are the clamps.
 
     Returns:
         The places used now, the number of cells observed for the first time, and half-open row0, row1, col0, col1 in
         the scratch grid of the cells whose occupancy changed (row0 >= row1: none).
     """
-    hit, miss = weights
+    hit, miss, crossed = weights
     highest = table.size - 1
     even = highest // 2 + 1
     side = pool.shape[1]
@@ -292,7 +292,7 @@ def apply_frame(
             elif mark == FLOOR:
                 after = max(before - miss, 1)
             elif mark == MISS:
-                after = before if before >= keep else max(before - miss, 1)
+                after = max(before - (crossed if before >= keep else miss), 1)
             else:
                 after = 1
             pool[place, lr, lc] = after

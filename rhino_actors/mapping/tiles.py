@@ -57,6 +57,12 @@ class MapTiles:
         self._resolution = resolution
         self._tiles: dict[Key, _Tile] = {}  # those that changed last come last
         self._extent = EMPTY_WINDOW  # in tiles
+        self._known = 0
+
+    @property
+    def known_area(self) -> float:
+        """Area of the cells that are not unknown [m2]."""
+        return self._known * self._resolution**2
 
     @property
     def geometry(self) -> GridGeometry:
@@ -160,7 +166,9 @@ class MapTiles:
         elif np.array_equal(old.occupancy, occupancy) and np.array_equal(old.costmap, costmap):
             return False
         else:
+            self._known -= int(np.count_nonzero(old.occupancy != UNKNOWN))
             del self._tiles[key]
+        self._known += int(np.count_nonzero(occupancy != UNKNOWN))
         self._tiles[key] = _Tile(seq, occupancy.copy(), costmap.copy())
         return True
 

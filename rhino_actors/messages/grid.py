@@ -5,6 +5,7 @@ Grid arrays are indexed `[row, col]` = `[y, x]`; row 0 has the lowest y. `row, c
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,14 @@ TILE_CELLS = 32
 
 # Without relocalisation or drift correction the frames map and odom are one.
 NO_CORRECTION = Pose2D(0.0, 0.0, 0.0)
+
+
+class MapLayer(StrEnum):
+    """What a map is made of."""
+
+    OCCUPANCY = "occupancy"
+    VOXELS = "voxels"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from rhino_actors.messages.grid import (
 from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 
 MapVersion = tuple[int, int]  # (epoch, seq)
+BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16
 NO_MAP: MapVersion = (0, 0)  # what a reader has that has nothing
 
 
@@ -53,6 +54,40 @@ class MapPatch:
         x, y = self.geometry.origin
         side = TILE_CELLS * self.geometry.resolution
         return (self.tiles - np.array([round(y / side), round(x / side)], np.int32)) * TILE_CELLS
+
+
+@dataclass(frozen=True, slots=True)
+class VoxelPatch:
+    """The bricks of voxels that differ between map `since` and map `seq`: the 3D layer, apart from the grid.
+
+    A brick is 16 x 16 columns of 64 levels, level 0 of brick z 0 lying `BRICK_BASE` levels below z = 0.
+    """
+
+    epoch: int
+    seq: int
+    since: int  # seq of the map that this goes onto; 0: all bricks that hold a voxel
+    stamp: float  # [s] monotonic, of the newest frame that is in it
+    voxel_size: float  # [m]
+    place: NDArray[np.int32]  # (N, 3) x, y, z of each brick, in bricks
+    words: NDArray[np.uint64]  # (N, 256) by y * 16 + x of the column; bit n: voxel of level n
+
+    def cells(self) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+        """Return the voxels one by one: brick's index (M,), ascending, and level * 256 + y * 16 + x in it (M,)."""
+        octets = np.ascontiguousarray(self.words, "<u8").view(np.uint8)
+        bits = np.unpackbits(octets.reshape(-1, 8), axis=1, bitorder="little")
+        brick_column, level = np.nonzero(bits.reshape(-1, BRICK_LEVELS))
+        brick, column = np.divmod(brick_column, BRICK_SIDE * BRICK_SIDE)
+        return brick, (level * (BRICK_SIDE * BRICK_SIDE) + column).astype(np.uint16)
+
+    def points(self) -> NDArray[np.float32]:
+        """Return the (M, 3) centres of the voxels in the frame map [m], brick by brick."""
+        brick, cell = self.cells()
+        level, column = np.divmod(cell.astype(np.int64), BRICK_SIDE * BRICK_SIDE)
+        y, x = np.divmod(column, BRICK_SIDE)
+        corner = self.place[brick].astype(np.int64) * (BRICK_SIDE, BRICK_SIDE, BRICK_LEVELS)
+        whole = corner + np.stack([x, y, level - BRICK_BASE], axis=1)
+        points: NDArray[np.float32] = ((whole + 0.5) * self.voxel_size).astype(np.float32)
+        return points
 
 
 class MapReader:
