@@ -279,7 +279,8 @@ def main() -> None:
         way = float(np.hypot(*np.diff(walk.truth[:, :2], axis=0).T).sum())
         print(
             f"{name:<12}{way:>6.0f}m{len(walk.frames):>8}{q.iou:>7.3f}{q.precision:>7.3f}{q.recall:>8.3f}"
-            f"{100 * q.floor_blocked:>8.2f}%{100 * q.walls_open:>6.2f}%{q.floor_known:>7.3f}{q.doors:>7.3f}{spent:>7.2f}",
+            f"{100 * q.floor_blocked:>8.2f}%{100 * q.walls_open:>6.2f}%{q.floor_known:>7.3f}{q.doors:>7.3f}"
+            f"{spent:>7.2f}",
             flush=True,
         )
         if arguments.pictures:

@@ -48,8 +48,8 @@ Source = tuple[str, Step, float]  # name, one round, period [s]
 class ViewerActor:
     """Shows the robot in Rerun. Nothing depends on it.
 
-    Reads:     odometry, lidar, camera, status and gate log of PlatformActor; MapperActor.snapshot and .voxels; status of
-               PlannerActor and ExplorerActor; the places of PoiStore
+    Reads:     odometry, lidar, camera, status and gate log of PlatformActor; MapperActor.snapshot and .voxels; the
+               status of PlannerActor and ExplorerActor; the places of PoiStore
     Publishes: the Rerun stream, and a .rrd file if the config names one
     A failed call: that source pauses and is asked again; the others go on. Each source has one answer on its way
     at most, and asks for the newest only, so a slow viewer skips and nothing piles up.
