@@ -7,25 +7,35 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import ray
+from numpy.typing import NDArray
 
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.rate import Percentiles, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
-from rhino_actors.errors import RhinoError, StorageError
+from rhino_actors.errors import NoMap, NotAvailable, RhinoError, StorageError
+from rhino_actors.geometry import compose, inverse, transform_points
 from rhino_actors.mapping import (
     InflatedCostmap,
     OccupancyMapper,
     load_checkpoint,
+    mapper_state,
+    on_lattice,
     save_checkpoint,
     warm_up,
 )
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import NO_INFORMATION, MapSnapshot
+from rhino_actors.messages.grid import (
+    NO_CORRECTION,
+    NO_INFORMATION,
+    GridGeometry,
+    MapSnapshot,
+)
+from rhino_actors.messages.maps import MapContent
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
 if TYPE_CHECKING:
@@ -93,10 +103,15 @@ class MapperActor:
         self._seen = 0  # seq of the newest frame that the platform gave
         self._stamp = -math.inf  # of the newest frame in the map
         self._robot: Pose2D | None = None
+        self._map_from_odom = NO_CORRECTION
+        self._replacing = asyncio.Lock()  # a frame is in one map or the other
         self._platform_answers = True
 
         # A restarted mapper counts from 0 again: the epoch tells its snapshots from the earlier ones.
         self._epoch = time.time_ns() // 1_000_000
+        self._frame_epoch = (
+            self._epoch
+        )  # in which the map got its coordinates; a crash does not change them
         self._seq = 0
         self._box: list[ray.ObjectRef[MapSnapshot]] | None = None
         self._is_published = True  # the newest map is out
@@ -125,10 +140,11 @@ class MapperActor:
             await asyncio.to_thread(self._prepare)
             while True:
                 frame = await self._next_frame()
-                if frame is not None and self._accepts(frame):
-                    await asyncio.to_thread(self._integrate, frame)
-                await self._publish_if_due()
-                await self._checkpoint_if_due()
+                async with self._replacing:
+                    if frame is not None and self._accepts(frame):
+                        await asyncio.to_thread(self._integrate, frame)
+                    await self._publish_if_due()
+                    await self._checkpoint_if_due()
         finally:
             self._running = False
 
@@ -162,7 +178,8 @@ class MapperActor:
         """Return counts since the start, rates [Hz], the last times [ms], and the known area [m2].
 
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
-        of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first.
+        of the newest snapshot, `frame_epoch` is the epoch in which the map got its coordinates, `map_from_odom_...`
+        says where odom lies in it [m, rad], `stamp` is of the newest frame in the map [s], 0 before the first.
         """
         now = time.monotonic()
         times = {
@@ -174,6 +191,7 @@ class MapperActor:
         rows, cols = self._mapper.geometry.shape
         return {
             "epoch": float(self._epoch),
+            "frame_epoch": float(self._frame_epoch),
             "seq": float(self._seq),
             "stamp": self._stamp if math.isfinite(self._stamp) else 0.0,
             **{name: float(self._counts[name]) for name in counted},
@@ -186,6 +204,9 @@ class MapperActor:
                 for percent in (50, 99)
             },
             "known_area": self._mapper.known_area,
+            "map_from_odom_x": self._map_from_odom.x,
+            "map_from_odom_y": self._map_from_odom.y,
+            "map_from_odom_yaw": self._map_from_odom.yaw,
             "rows": float(rows),
             "cols": float(cols),
         }
@@ -201,10 +222,12 @@ class MapperActor:
             return
         try:
             state = load_checkpoint(self._checkpoint)
+            frame_epoch, map_from_odom = _frame_of(state)
             self._mapper.restore(state)
         except StorageError as error:
             logger.warning("the map starts empty: %s", error)
             return
+        self._frame_epoch, self._map_from_odom = frame_epoch, map_from_odom
         self._is_published = not self._mapper.has_changed
         logger.info("the map is back: %.1f m2 known", self._mapper.known_area)
 
@@ -245,10 +268,11 @@ class MapperActor:
 
     def _integrate(self, frame: LidarFrame) -> None:
         started = time.monotonic()
+        points, origin, pose = _in_map(frame, self._map_from_odom)
         self._mapper.integrate(
-            frame.points,
-            frame.origin,
-            pose=frame.pose,
+            points,
+            origin,
+            pose=pose,
             voxel_size=frame.resolution if frame.kind is LidarKind.VOXEL else 0.0,
         )
         now = time.monotonic()
@@ -301,6 +325,7 @@ class MapperActor:
                 costmap=costmap,
                 known_area=self._mapper.known_area,
                 robot=self._robot,
+                map_from_odom=self._map_from_odom,
             )
         )
 
@@ -325,6 +350,7 @@ class MapperActor:
         self._checkpointed_at = now
         self._is_checkpointed = True
         state = await asyncio.to_thread(self._mapper.state)
+        state["frame"] = np.array([self._frame_epoch, *self._map_from_odom.as_tuple()], np.float64)
         # The write may take longer than a frame; the map goes on meanwhile.
         self._writing = asyncio.create_task(asyncio.to_thread(self._write_checkpoint, state))
 
@@ -333,3 +359,83 @@ class MapperActor:
             save_checkpoint(self._checkpoint, state)
         except StorageError as error:
             logger.warning("%s", error)
+
+    @ray.method
+    async def export_map(self) -> MapContent:
+        """Return the map as it is now, to be kept. Raises NoMap while nothing was seen."""
+        async with self._replacing:
+            if self._mapper.known_area == 0.0:
+                raise NoMap()
+            return MapContent(
+                self._mapper.geometry,
+                await asyncio.to_thread(self._mapper.occupancy),
+                None,
+                self._frame_epoch,
+            )
+
+    @ray.method
+    async def load_map(
+        self,
+        occupancy: NDArray[np.int8],
+        geometry: GridGeometry,
+        initial_pose: Pose2D | None = None,
+    ) -> int:
+        """Go on with another map instead of the present one.
+
+        Args:
+            occupancy: (rows, cols) int8 in the frame map, -1 unknown, 0..100; row 0 is the lowest y.
+            geometry: where it lies.
+            initial_pose: where the robot stands on it; None: map and odom are one.
+
+        Returns:
+            The new epoch. The first snapshot of it is out.
+
+        Raises:
+            NotAvailable: a pose is given and the robot has no odometry yet.
+            MapTooLarge, StorageError: the map does not fit; the present one is as it was.
+            ActorUnavailable: the platform does not answer.
+        """
+        correction = NO_CORRECTION
+        if initial_pose is not None:
+            status = await call(self._platform.status.remote())
+            if status.odometry is None:
+                raise NotAvailable("The robot's pose in odom is not known yet.")
+            odom_from_base = status.odometry.pose.as_tuple()
+            correction = Pose2D(*compose(initial_pose.as_tuple(), inverse(odom_from_base)))
+        async with self._replacing:
+            await asyncio.to_thread(self._replace_map, occupancy, geometry)
+            self._map_from_odom = correction
+            self._epoch = self._frame_epoch = max(self._epoch + 1, time.time_ns() // 1_000_000)
+            self._seq, self._box = 0, None
+            self._is_published = self._is_checkpointed = False
+            self._published_at = -math.inf
+            await self._publish_if_due()
+            return self._epoch
+
+    def _replace_map(self, occupancy: NDArray[np.int8], geometry: GridGeometry) -> None:
+        fitted, lattice = on_lattice(
+            occupancy, geometry, self._config.resolution, max_cells=self._config.max_cells
+        )
+        self._mapper.restore(mapper_state(fitted, lattice, self._mapper.state()))
+
+
+def _in_map(
+    frame: LidarFrame, map_from_odom: Pose2D
+) -> tuple[NDArray[np.floating], tuple[float, float, float], Pose2D]:
+    """Return a frame's points, sensor origin and robot pose in the frame map."""
+    if map_from_odom == NO_CORRECTION:
+        return frame.points, frame.origin, frame.pose
+    correction = map_from_odom.as_tuple()
+    x, y, z = frame.origin
+    ((moved_x, moved_y),) = transform_points(correction, [[x, y]]).tolist()
+    pose = Pose2D(*compose(correction, frame.pose.as_tuple()))
+    return transform_points(correction, frame.points), (moved_x, moved_y, z), pose
+
+
+def _frame_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[int, Pose2D]:
+    """Return the epoch in which a checkpoint's map got its coordinates, and where odom lies in it."""
+    try:
+        epoch, x, y, yaw = (float(value) for value in state["frame"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"The checkpoint does not say where odom lies: {error}.") from error
+    return int(epoch), Pose2D(x, y, yaw)

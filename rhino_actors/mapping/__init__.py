@@ -3,19 +3,37 @@
 from rhino_actors.mapping import inflation, occupancy
 from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
+from rhino_actors.mapping.loaded_map import mapper_state, on_lattice
 from rhino_actors.mapping.map_files import load_map, save_map
+from rhino_actors.mapping.map_package import (
+    decode_files,
+    encode_files,
+    pack_zip,
+    thumbnail,
+    unpack_zip,
+)
 from rhino_actors.mapping.occupancy import OccupancyMapper
+from rhino_actors.mapping.ply import decode_ply, encode_ply
 from rhino_actors.mapping.window import CellWindow
 
 __all__ = [
     "CellWindow",
     "InflatedCostmap",
     "OccupancyMapper",
+    "decode_files",
+    "decode_ply",
+    "encode_files",
+    "encode_ply",
     "inflate",
     "load_checkpoint",
     "load_map",
+    "mapper_state",
+    "on_lattice",
+    "pack_zip",
     "save_checkpoint",
     "save_map",
+    "thumbnail",
+    "unpack_zip",
     "update_costmap",
     "warm_up",
 ]
