@@ -91,7 +91,7 @@ def _read_header(content: bytes, name: str) -> tuple[str, int, list[tuple[str, s
                     raise MapFileInvalid(f"{name} is of the format {kind[:40]!r}.", _HINT)
             case ["element", "vertex", number] if count < 0 and number.isdecimal():
                 count = int(number[:18])
-            case ["element", _, number] if count >= 0 and number.isdecimal():
+            case ["element", other, _] if count >= 0 and other != "vertex":
                 is_past_vertices = True
             case ["property", *_] if is_past_vertices:
                 continue
