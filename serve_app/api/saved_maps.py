@@ -188,4 +188,6 @@ async def _uploaded(request: Request) -> dict[str, bytes]:
         if error.status_code == 413:
             raise
         raise MapFileInvalid("The form cannot be read, or has more than three files.") from error
+    if not files:
+        raise MapFileInvalid("The form holds no file.")
     return files
