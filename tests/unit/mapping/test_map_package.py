@@ -270,8 +270,8 @@ def test_aliases_that_stand_for_gigabytes_are_refused_at_once() -> None:
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" if n else "a0: &a0 [x]" for n in range(12)
     )
     text = GOOD["map.yaml"].decode().replace("origin:", "other:")
-    with pytest.raises(MapFileInvalid):
-        decode_files({**GOOD, "map.yaml": f"{levels}\n{text}origin: *a11\n".encode()})
+    with pytest.raises(MapFileInvalid, match="not YAML"):
+        decode_files({**GOOD, "map.yaml": f"{levels}\n{text}origin: [*a11, 0, 0]\n".encode()})
 
 
 def test_objects_in_yaml_are_not_made() -> None:
