@@ -357,6 +357,9 @@ def test_the_robot_is_not_sent_to_a_place_of_another_map(client: TestClient, wor
     assert go(bound).status_code == 200
     refused = go(loose)
     assert refused.status_code == 409 and refused.json()["code"] == "MAP_NOT_LOADED"
+    hall = client.post("/api/maps/import?name=hall", content=b"zip").json()
+    client.post(f"/api/maps/{hall['id']}/load")
+    assert go(bound).json()["code"] == "MAP_NOT_LOADED", "the hall has coordinates of its own"
     world.mapper.current = replace(world.mapper.current, epoch=999)  # deployed anew
     refused = go(bound)
     assert refused.status_code == 409 and refused.json()["code"] == "MAP_NOT_LOADED"
