@@ -294,3 +294,53 @@ class InvalidLabel(StorageError):
     code = "INVALID_LABEL"
     default_message = "The label cannot be used."
     default_hint = "A label has 1 to 200 characters and is not only white space."
+
+
+class MapFileInvalid(StorageError):
+    """Files that are not a map: damaged, of another kind, or made to do harm. Nothing was taken over."""
+
+    code = "MAP_FILE_INVALID"
+    default_message = "The files are not a map that rhino can read."
+    default_hint = (
+        "A map is a map_server .yaml with its .pgm image; docs/maps.md says what is read."
+    )
+
+
+class MapTooLarge(MapFileInvalid):
+    code = "MAP_TOO_LARGE"
+    default_message = "The map is larger than rhino takes."
+    default_hint = "Crop the map, or save it with a coarser resolution."
+
+
+class MapNotFound(StorageError):
+    code = "MAP_NOT_FOUND"
+    default_message = "There is no such saved map."
+    default_hint = "GET /api/maps or rhino map list shows them."
+
+
+class MapNameTaken(StorageError):
+    code = "MAP_NAME_TAKEN"
+    default_message = "Another saved map has this name."
+    default_hint = "Choose another name, or rename or delete the other map first."
+
+
+class MapInUse(StorageError):
+    """Places lie on the map, and no other saved map has its coordinates."""
+
+    code = "MAP_IN_USE"
+    default_message = "Places lie on this map."
+    default_hint = "Delete it with force, which deletes its places too: rhino map delete --force."
+
+
+class MapNotLoaded(ControlError):
+    """A place of a saved map whose coordinates are not those of the running one."""
+
+    code = "MAP_NOT_LOADED"
+    default_message = "The place lies on a saved map that is not loaded."
+    default_hint = "Load the map first: rhino map load, or POST /api/maps/{id}/load."
+
+
+class RobotMoves(ControlError):
+    code = "ROBOT_MOVES"
+    default_message = "The robot does not stand still, so its place on the map cannot be set."
+    default_hint = "Wait until it stands, and keep others from driving it; then try again."

@@ -13,14 +13,18 @@ from rhino_actors.errors import (
     CommandRejected,
     ControlError,
     InvalidRequest,
+    MapNotFound,
+    MapNotLoaded,
     NoGoal,
     NoMission,
     NotAvailable,
     PoiNotFound,
     RhinoError,
+    RobotMoves,
 )
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Pose2D, Twist2D
+from rhino_actors.messages.maps import SavedMap
 from rhino_actors.messages.navigation import (
     GoalRequest,
     MissionStatus,
@@ -49,6 +53,9 @@ from serve_app.schemas import (
 STOP_PATIENCE_S = 1.0
 DRIVE_PERIOD_S = 0.1  # well within the gate's dead-man
 MAX_DRIVE_S = 5.0
+# Before another map is loaded: how long a robot that was stopped may take to stand, and what counts as standing.
+STAND_PATIENCE_S = 3.0
+STANDS_BELOW = (0.05, 0.1)  # [m/s] and [rad/s] of the measured twist
 
 T = TypeVar("T")
 
@@ -96,11 +103,12 @@ async def _or_unavailable(call: Awaitable[T]) -> T | None:
 
 
 async def current_pose(robot: Robot) -> Pose2D:
-    """Return where the robot is, in odom. Raises NotAvailable before the first odometry."""
-    odometry = (await robot.platform.status()).odometry
-    if odometry is None:
+    """Return where the robot is, in the frame map. Raises NotAvailable before the first odometry."""
+    status, mapping = await asyncio.gather(robot.platform.status(), robot.mapper.stats())
+    if status.odometry is None:
         raise NotAvailable("The robot's pose is not known yet.")
-    return odometry.pose
+    x, y, yaw = (mapping[f"map_from_odom_{key}"] for key in ("x", "y", "yaw"))
+    return Pose2D(*compose((x, y, yaw), status.odometry.pose.as_tuple()))
 
 
 async def drive(robot: Robot, twist: Twist2D, client: str, rank: Rank) -> VelocityAnswer:
@@ -287,15 +295,39 @@ async def wait_for_goal(
 async def add_poi(
     handles: Handles, robot: Robot, label: str, x: float | None, y: float | None
 ) -> Poi:
-    """Store a place: the point given [m], or where the robot is. Raises InvalidRequest, InvalidLabel, NotAvailable."""
-    if x is not None and y is not None:
-        return await handles.poi_store.add(robot.name, label, x, y)
-    if x is not None or y is not None:
+    """Store a place: the point given in the map [m], or where the robot is.
+
+    It lies on the saved map that the running one has its coordinates from, if there is one.
+
+    Raises:
+        InvalidRequest, InvalidLabel, NotAvailable.
+    """
+    if (x is None) != (y is None):
         raise InvalidRequest(
             "Only one of x and y was given.", "Give both [m], or neither to take the robot's place."
         )
-    pose = await current_pose(robot)
-    return await handles.poi_store.add(robot.name, label, pose.x, pose.y)
+    if x is None or y is None:
+        pose = await current_pose(robot)
+        x, y = pose.x, pose.y
+    saved = await map_in_force(handles, robot)
+    return await handles.poi_store.add(robot.name, label, x, y, map_id=saved.id if saved else None)
+
+
+async def check_place(handles: Handles, robot: Robot, poi: Poi) -> None:
+    """Raise MapNotLoaded if a place's coordinates are not those of the running map."""
+    saved = await map_in_force(handles, robot)
+    if poi.map_id == (saved.id if saved else None):
+        return
+    if poi.map_id is None:
+        raise MapNotLoaded(
+            f"The place {poi.label[:60]!r} lies on a map that was not saved and is gone.",
+            "Delete the place, and name it again on this map.",
+        )
+    own = await handles.poi_store.get_map(poi.map_id)
+    if saved is None or own.frame != saved.frame:
+        raise MapNotLoaded(
+            f"The place {poi.label[:60]!r} lies on the saved map {own.name[:60]!r}, which is not loaded."
+        )
 
 
 async def get_poi(handles: Handles, robot: Robot, poi_id: str) -> Poi:
@@ -320,3 +352,66 @@ async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
             f"Give an id: {', '.join(poi.id for poi in found[:10])}.",
         )
     return found[0]
+
+
+async def save_map(handles: Handles, robot: Robot, name: str) -> SavedMap:
+    """Keep the map as it is now. Raises NoMap, InvalidLabel, MapNameTaken, StorageError."""
+    return await handles.poi_store.save_map(robot.name, name, await robot.mapper.export_map())
+
+
+async def get_map(handles: Handles, robot: Robot, map_id: str) -> SavedMap:
+    """Return what is known of a saved map of this robot. Raises MapNotFound, also for one of another robot."""
+    saved = await handles.poi_store.get_map(map_id)
+    if saved.robot != robot.name:
+        raise MapNotFound()
+    return saved
+
+
+async def map_in_force(handles: Handles, robot: Robot) -> SavedMap | None:
+    """Return the saved map whose coordinates the running map has, None when there is none."""
+    stats = await robot.mapper.stats()
+    return await handles.poi_store.map_in_force(robot.name, int(stats["frame_epoch"]))
+
+
+async def load_map(
+    handles: Handles, robot: Robot, map_id: str, pose: Pose2D | None, client: str
+) -> tuple[SavedMap, int]:
+    """Stop the robot, and have it go on with a saved map; return the map and the mapper's new epoch.
+
+    Goal and mission are given up first: where they lead was said on the other map.
+
+    Args:
+        handles: of the deployment.
+        robot: whose map is replaced.
+        map_id: of the saved map.
+        pose: where the robot stands on it; None: map and odom are one.
+        client: who asks.
+
+    Raises:
+        MapNotFound, MapFileInvalid (its files are damaged), StorageError: the robot was not stopped.
+        MapTooLarge: for this mapper; the robot was stopped.
+        RobotMoves: it was stopped and does not stand; the map is the one before.
+    """
+    saved = await get_map(handles, robot, map_id)
+    content = await handles.poi_store.open_map(saved.id)
+    await stop(robot, client)
+    await _wait_until_it_stands(robot)
+    epoch = await robot.mapper.load_map(content.occupancy, content.geometry, pose)
+    await stop(robot, client)  # what was begun meanwhile was begun on the other map
+    await handles.poi_store.note_loaded(robot.name, saved.id, epoch)
+    return saved, epoch
+
+
+async def _wait_until_it_stands(robot: Robot) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + STAND_PATIENCE_S
+    while True:
+        odometry = (await robot.platform.status()).odometry
+        if odometry is None:
+            return  # it cannot have moved
+        twist = odometry.twist
+        if math.hypot(twist.vx, twist.vy) < STANDS_BELOW[0] and abs(twist.omega) < STANDS_BELOW[1]:
+            return
+        if loop.time() >= end:
+            raise RobotMoves()
+        await asyncio.sleep(0.05)

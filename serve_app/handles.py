@@ -11,14 +11,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+import numpy as np
 import ray
+from numpy.typing import NDArray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from rhino_actors.config import NAMESPACE, RhinoConfig, ServerConfig
 from rhino_actors.errors import ActorTimedOut, ActorUnavailable, RhinoError, RobotNotFound, original
-from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.messages.geometry import Pose2D, Twist2D
+from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.map_patch import MapVersion as MapVersion
+from rhino_actors.messages.maps import MapContent, SavedMap
 from rhino_actors.messages.navigation import (
     FollowReport,
     GoalRequest,
@@ -40,6 +44,8 @@ from rhino_actors.messages.sensors import CameraFrame
 CALL_TIMEOUT_S = 5.0  # an actor answers in milliseconds; this is "something is wrong"
 # Calls that rightly take longer: a posture change, a first plan. A long-poll adds its keyword `wait`.
 _PATIENCE_S = {"sport": 20.0, "navigate": 15.0, "start": 15.0, "resume": 15.0}
+# A large map takes seconds to be packed, read or written.
+_PATIENCE_S |= dict.fromkeys(("export_map", "load_map", "open_map", "save_map", "import_map"), 60.0)
 
 # What would move the robot although nobody waits for it any more. What ends a movement is not here: it goes through.
 _CALLED_OFF = frozenset(
@@ -83,6 +89,13 @@ class MapperCalls(Protocol):
         self, newer_than: MapVersion = (0, 0), wait: float = 0.0
     ) -> tuple[MapVersion, list[Awaitable[VoxelPatch]] | None]: ...
     async def stats(self) -> dict[str, float]: ...
+    async def export_map(self) -> MapContent: ...
+    async def load_map(
+        self,
+        occupancy: NDArray[np.int8],
+        geometry: GridGeometry,
+        initial_pose: Pose2D | None = None,
+    ) -> int: ...
 
 
 class PlannerCalls(Protocol):
@@ -104,7 +117,7 @@ class ExplorerCalls(Protocol):
 
 
 class PoiCalls(Protocol):
-    """What the store of points of interest answers."""
+    """What the store of points of interest and saved maps answers."""
 
     async def add(
         self,
@@ -120,6 +133,17 @@ class PoiCalls(Protocol):
     async def rename(self, poi_id: str, label: str) -> Poi: ...
     async def delete(self, poi_id: str) -> None: ...
     async def version(self) -> int: ...
+    async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap: ...
+    async def import_map(self, robot: str, name: str, files: Mapping[str, bytes]) -> SavedMap: ...
+    async def list_maps(self, robot: str) -> tuple[SavedMap, ...]: ...
+    async def get_map(self, map_id: str) -> SavedMap: ...
+    async def open_map(self, map_id: str) -> MapContent: ...
+    async def export_map(self, map_id: str) -> bytes: ...
+    async def map_thumbnail(self, map_id: str) -> bytes: ...
+    async def rename_map(self, map_id: str, name: str) -> SavedMap: ...
+    async def delete_map(self, map_id: str, force: bool = False) -> None: ...
+    async def note_loaded(self, robot: str, map_id: str, epoch: int) -> None: ...
+    async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None: ...
 
 
 class ViewerCalls(Protocol):

@@ -103,6 +103,18 @@ def encode_png(image: Image) -> bytes:
     return bytes(data)
 
 
+def png_from_pgm(pgm: bytes) -> bytes:
+    """Return the PNG of a grey PGM.
+
+    Raises:
+        ValueError: these bytes are no picture.
+    """
+    image = cv2.imdecode(np.frombuffer(pgm, dtype=np.uint8), cv2.IMREAD_GRAYSCALE)
+    if image is None:
+        raise ValueError("these bytes are no PGM")
+    return encode_png(np.asarray(image, dtype=np.uint8))
+
+
 def map_png_within(
     snapshot: MapSnapshot,
     *,

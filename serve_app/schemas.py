@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from rhino_actors.messages.maps import SavedMap
 from rhino_actors.messages.navigation import (
     MissionKind,
     MissionState,
@@ -93,6 +94,23 @@ class PoiRequest(RequestModel):
 
 class PoiChange(RequestModel):
     label: Text = Field(description="1 to 200 characters", examples=["charging dock"])
+
+
+class SaveMapRequest(RequestModel):
+    name: Text = Field(
+        description="1 to 200 characters; no two maps of a robot have names that look the same",
+        examples=["office"],
+    )
+
+
+class MapChange(RequestModel):
+    name: Text = Field(description="1 to 200 characters", examples=["office, 2nd floor"])
+
+
+class LoadMapRequest(RequestModel):
+    x: Finite | None = Field(None, description="[m] on the map, where the robot stands")
+    y: Finite | None = Field(None, description="[m] on the map, where the robot stands")
+    yaw: Finite = Field(0.0, description="[rad] on the map, where the robot looks")
 
 
 # what they get
@@ -272,7 +290,8 @@ class MapInfo(BaseModel):
     seq: int = Field(description="counts the maps of an epoch")
     empty: bool = Field(description="true before the first scan")
     known_area: float = Field(description="[m2] of the cells that were seen")
-    robot: Pose | None = Field(description="where the robot was when this map was made")
+    robot: Pose | None = Field(description="in odom: where the robot was when this map was made")
+    map_from_odom: Pose = Field(description="where the frame odom lies in the map")
 
 
 class VelocityResponse(Answer):
@@ -310,8 +329,37 @@ class PoiModel(Answer):
     x: float = Field(description="[m]")
     y: float = Field(description="[m]")
     z: float = Field(description="[m]")
-    map_id: str | None
+    map_id: str | None = Field(
+        description="the saved map that it lies on; null: a running map that was not saved"
+    )
     created_at: float = Field(description="[s] since the Unix epoch")
+
+
+class SavedMapModel(BaseModel):
+    id: str
+    robot: str
+    name: str
+    created_at: float = Field(description="[s] since the Unix epoch")
+    resolution: float = Field(description="[m] edge of a cell")
+    origin_x: float = Field(description="[m] of the lower-left corner")
+    origin_y: float = Field(description="[m] of the lower-left corner")
+    width: int = Field(description="[cells]")
+    height: int = Field(description="[cells]")
+    known_area: float = Field(description="[m2] of the cells that were seen")
+    voxels: int = Field(description="voxels in its 3D layer; 0: it has none")
+    size: int = Field(description="[byte] of its files")
+    frame: str = Field(description="maps with the same frame have the same coordinates")
+    in_force: bool | None = Field(
+        description="the running map has this map's coordinates; null: the mapper does not answer"
+    )
+
+
+class LoadedMap(BaseModel):
+    map: SavedMapModel
+    epoch: int = Field(description="of the running map that goes on from it")
+    is_placed: bool = Field(
+        description="the robot's place on it was given; otherwise map and odom count as one until it is found"
+    )
 
 
 class RobotSummary(BaseModel):
@@ -333,6 +381,27 @@ def navigate_status(nav: NavStatus, *, exploring: bool) -> NavigateStatus:
         goal=Pose.model_validate(goal) if goal else None,
         exploring=exploring,
         path=path_points(nav),
+    )
+
+
+def saved_map(saved: SavedMap, frame: str | None, *, is_known: bool = True) -> SavedMapModel:
+    """Return a saved map's model; `frame` is that of the running map, if it has a saved one's and `is_known`."""
+    geometry = saved.geometry
+    return SavedMapModel(
+        id=saved.id,
+        robot=saved.robot,
+        name=saved.name,
+        created_at=saved.created_at,
+        resolution=geometry.resolution,
+        origin_x=geometry.origin[0],
+        origin_y=geometry.origin[1],
+        width=geometry.shape[1],
+        height=geometry.shape[0],
+        known_area=saved.known_area,
+        voxels=saved.voxels,
+        size=saved.size,
+        frame=saved.frame,
+        in_force=saved.frame == frame if is_known else None,
     )
 
 

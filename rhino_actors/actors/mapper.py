@@ -8,20 +8,23 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
+from numpy.typing import NDArray
 
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.rate import Percentiles, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
-from rhino_actors.errors import RhinoError, StorageError
+from rhino_actors.errors import NoMap, NotAvailable, RhinoError, StorageError
+from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import NO_CORRECTION
+from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
+from rhino_actors.messages.maps import MapContent
 from rhino_actors.messages.sensors import LidarFrame
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class MapperActor:
         was_restarted: Callable[[], bool] = _was_restarted,
     ) -> None:
         self._config = config.mapper
+        self._robot_config = config.robot
         self._platform = platform
         self._put = put
         self._was_restarted = was_restarted
@@ -77,6 +81,8 @@ class MapperActor:
 
         # A restarted mapper counts from 0 again: the epoch tells its maps from the earlier ones.
         self._epoch = time.time_ns() // 1_000_000
+        # In which the map got its coordinates; a crash does not change them.
+        self._frame_epoch = self._epoch
         self._seq = 0
         # Patches onto earlier maps, by their seq, that make the newest; made when first asked for.
         self._boxes: dict[int, list[ray.ObjectRef[MapPatch]]] = {}
@@ -166,7 +172,8 @@ class MapperActor:
         """Return counts since the start, rates [Hz], the last times [ms], the known area [m2], memory.
 
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
-        of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first.
+        of the newest snapshot, `frame_epoch` is the epoch in which the map got its coordinates, `map_from_odom_...`
+        says where odom lies in it [m, rad], `stamp` is of the newest frame in the map [s], 0 before the first.
         """
         now = time.monotonic()
         times = {
@@ -178,6 +185,7 @@ class MapperActor:
         rows, cols = self._layers.geometry.shape
         return {
             "epoch": float(self._epoch),
+            "frame_epoch": float(self._frame_epoch),
             "seq": float(self._seq),
             "stamp": self._stamp if math.isfinite(self._stamp) else 0.0,
             **{name: float(self._counts[name]) for name in counted},
@@ -191,6 +199,9 @@ class MapperActor:
             },
             "known_area": self._layers.known_area,
             "memory_mb": self._layers.occupancy.memory / 1e6,
+            "map_from_odom_x": self._map_from_odom.x,
+            "map_from_odom_y": self._map_from_odom.y,
+            "map_from_odom_yaw": self._map_from_odom.yaw,
             "rows": float(rows),
             "cols": float(cols),
         }
@@ -219,10 +230,12 @@ class MapperActor:
             return
         try:
             state = load_checkpoint(self._checkpoint)
+            frame_epoch, map_from_odom = _frame_of(state)
             self._layers.restore(state)
         except StorageError as error:
             logger.warning("the map starts empty: %s", error)
             return
+        self._frame_epoch, self._map_from_odom = frame_epoch, map_from_odom
         self._is_published = not self._layers.has_changed
         logger.info("the map is back: %.1f m2 known", self._layers.known_area)
 
@@ -342,6 +355,7 @@ class MapperActor:
         self._checkpointed_at = now
         self._is_checkpointed = True
         state = await asyncio.to_thread(self._layers.state)
+        state["frame"] = np.array([self._frame_epoch, *self._map_from_odom.as_tuple()], np.float64)
         # The write may take longer than a frame; the map goes on meanwhile.
         self._writing = asyncio.create_task(asyncio.to_thread(self._write_checkpoint, state))
 
@@ -350,3 +364,70 @@ class MapperActor:
             save_checkpoint(self._checkpoint, state)
         except StorageError as error:
             logger.warning("%s", error)
+
+    @ray.method
+    async def export_map(self) -> MapContent:
+        """Return the map as it is now, to be kept. Raises NoMap while nothing was seen."""
+        async with self._working:
+            return await asyncio.to_thread(self._content)
+
+    def _content(self) -> MapContent:
+        layers = self._layers
+        self._differs |= layers.update_tiles(self._seq + 1)
+        if layers.known_area == 0.0:
+            raise NoMap()
+        return MapContent(
+            layers.geometry, layers.occupancy_grid(), layers.voxel_points(), self._frame_epoch
+        )
+
+    @ray.method
+    async def load_map(
+        self,
+        occupancy: NDArray[np.int8],
+        geometry: GridGeometry,
+        initial_pose: Pose2D | None = None,
+    ) -> int:
+        """Go on with another map instead of the present one. The 3D layer starts empty.
+
+        Args:
+            occupancy: (rows, cols) int8 in the frame map, -1 unknown, 0..100; row 0 is the lowest y.
+            geometry: where it lies.
+            initial_pose: where the robot stands on it; None: map and odom are one.
+
+        Returns:
+            The new epoch. The first snapshot of it is out.
+
+        Raises:
+            NotAvailable: a pose is given and the robot has no odometry yet.
+            MapTooLarge, StorageError: the map does not fit; the present one is as it was.
+            ActorUnavailable: the platform does not answer.
+        """
+        correction = NO_CORRECTION
+        if initial_pose is not None:
+            status = await call(self._platform.status.remote())
+            if status.odometry is None:
+                raise NotAvailable("The robot's pose in odom is not known yet.")
+            odom_from_base = status.odometry.pose.as_tuple()
+            correction = Pose2D(*compose(initial_pose.as_tuple(), inverse(odom_from_base)))
+        layers = MapLayers(self._config, self._robot_config)
+        await asyncio.to_thread(layers.load, occupancy, geometry)
+        async with self._working:
+            self._layers = layers
+            self._map_from_odom = correction
+            self._epoch = self._frame_epoch = max(self._epoch + 1, time.time_ns() // 1_000_000)
+            self._seq = 0
+            self._boxes, self._voxel_boxes = {}, {}
+            self._is_published = self._is_checkpointed = False
+            self._differs = False
+            self._published_at = -math.inf
+        await self._work(None)
+        return self._epoch
+
+
+def _frame_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[int, Pose2D]:
+    """Return the epoch in which a checkpoint's map got its coordinates, and where odom lies in it."""
+    try:
+        epoch, x, y, yaw = (float(value) for value in state["frame"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"The checkpoint does not say where odom lies: {error}.") from error
+    return int(epoch), Pose2D(x, y, yaw)

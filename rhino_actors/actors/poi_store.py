@@ -1,22 +1,35 @@
 """PoiStore: the one actor that writes the database."""
 
+import asyncio
+from collections.abc import Mapping
+
+import numpy as np
 import ray
 
-from rhino_actors.config import RhinoConfig, database_path
+from rhino_actors.config import RhinoConfig, data_dir, database_path
+from rhino_actors.mapping import decode_files, encode_files, pack_zip, thumbnail, unpack_zip
+from rhino_actors.messages.maps import MapContent, SavedMap
 from rhino_actors.messages.poi import Poi
+from rhino_actors.storage.database import Database
+from rhino_actors.storage.map_db import MapDatabase
 from rhino_actors.storage.poi_db import PoiDatabase
 
 
 class PoiStore:
-    """Keeps the points of interest of all robots. Thin: `storage.poi_db` holds the rules.
+    """Keeps the points of interest and the saved maps of all robots. Thin: `storage` and `mapping` hold the rules.
 
     Reads:     nothing
-    Publishes: Poi, and a version that counts every change
+    Publishes: Poi, SavedMap, MapContent, and a version that counts every change
     A failed call changed nothing; a database that cannot be used fails each call, not the actor.
     """
 
     def __init__(self, config: RhinoConfig) -> None:
-        self._database = PoiDatabase(database_path(config))
+        database = Database(database_path(config))
+        self._database = PoiDatabase(database)
+        self._maps = MapDatabase(database, data_dir(config.paths) / "maps")
+        self._one_map = (
+            asyncio.Lock()
+        )  # a large one takes hundreds of MB while it is packed or read
 
     @ray.method
     async def add(
@@ -49,3 +62,92 @@ class PoiStore:
     async def version(self) -> int:
         """Return how often anything was changed, for `poi_update` events. Raises StorageError."""
         return await self._database.version()
+
+    @ray.method
+    async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap:
+        """Keep a map, and bind the places that were named on it. Raises InvalidLabel, MapNameTaken, StorageError."""
+        async with self._one_map:
+            return await self._keep(robot, name, content)
+
+    @ray.method
+    async def import_map(self, robot: str, name: str, files: Mapping[str, bytes]) -> SavedMap:
+        """Keep a map that somebody sent.
+
+        Args:
+            robot: whose map it is.
+            name: for the map.
+            files: a zip alone, or a yaml, the image that it names and maybe a ply, by file name. Not to be trusted.
+
+        Raises:
+            MapFileInvalid, MapTooLarge, InvalidLabel, MapNameTaken, StorageError.
+        """
+
+        def read() -> MapContent:
+            names = list(files)
+            if len(names) == 1 and names[0].lower().endswith(".zip"):
+                return decode_files(unpack_zip(files[names[0]]))
+            return decode_files(files)
+
+        async with self._one_map:
+            return await self._keep(robot, name, await asyncio.to_thread(read))
+
+    @ray.method
+    async def list_maps(self, robot: str) -> tuple[SavedMap, ...]:
+        """Return a robot's maps, oldest first. Raises StorageError."""
+        return await self._maps.list_maps(robot)
+
+    @ray.method
+    async def get_map(self, map_id: str) -> SavedMap:
+        """Return what is known of a map. Raises MapNotFound, StorageError."""
+        return await self._maps.get(map_id)
+
+    @ray.method
+    async def open_map(self, map_id: str) -> MapContent:
+        """Return a map's layers. Raises MapNotFound, MapFileInvalid (damaged since), StorageError."""
+        async with self._one_map:
+            return await asyncio.to_thread(decode_files, await self._maps.files(map_id))
+
+    @ray.method
+    async def export_map(self, map_id: str) -> bytes:
+        """Return a zip of yaml, pgm and, where there are voxels, ply. Raises MapNotFound, StorageError."""
+        async with self._one_map:
+            return await asyncio.to_thread(pack_zip, await self._maps.files(map_id))
+
+    @ray.method
+    async def map_thumbnail(self, map_id: str) -> bytes:
+        """Return a small picture of a map, as PGM. Raises MapNotFound, StorageError."""
+        return await self._maps.thumbnail(map_id)
+
+    @ray.method
+    async def rename_map(self, map_id: str, name: str) -> SavedMap:
+        """Give a map another name. Raises MapNotFound, InvalidLabel, MapNameTaken, StorageError."""
+        return await self._maps.rename(map_id, name)
+
+    @ray.method
+    async def delete_map(self, map_id: str, force: bool = False) -> None:
+        """Forget a map, see `MapDatabase.delete`. Raises MapNotFound, MapInUse, StorageError."""
+        await self._maps.delete(map_id, force=force)
+
+    @ray.method
+    async def note_loaded(self, robot: str, map_id: str, epoch: int) -> None:
+        """Remember which saved map a robot's mapper goes on with. Raises MapNotFound, StorageError."""
+        await self._maps.note_loaded(robot, map_id, epoch)
+
+    @ray.method
+    async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None:
+        """Return the saved map whose coordinates the running map has, if there is one. Raises StorageError."""
+        return await self._maps.in_force(robot, epoch)
+
+    async def _keep(self, robot: str, name: str, content: MapContent) -> SavedMap:
+        files = await asyncio.to_thread(encode_files, content)
+        known = int(np.count_nonzero(content.occupancy >= 0))
+        return await self._maps.add(
+            robot,
+            name,
+            files,
+            geometry=content.geometry,
+            known_area=known * content.geometry.resolution**2,
+            voxels=len(content.voxels) if content.voxels is not None else 0,
+            thumbnail=await asyncio.to_thread(thumbnail, content.occupancy),
+            epoch=content.epoch,
+        )

@@ -11,8 +11,17 @@ from rhino_actors.mapping.height_cost import (
 from rhino_actors.mapping.height_cost import warm_up as _warm_up_height_cost
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
 from rhino_actors.mapping.layers import MapLayers
+from rhino_actors.mapping.loaded_map import mapper_state, on_lattice
 from rhino_actors.mapping.map_files import load_map, save_map
+from rhino_actors.mapping.map_package import (
+    decode_files,
+    encode_files,
+    pack_zip,
+    thumbnail,
+    unpack_zip,
+)
 from rhino_actors.mapping.occupancy import OccupancyMapper
+from rhino_actors.mapping.ply import decode_ply, encode_ply
 from rhino_actors.mapping.tiles import MapTiles
 from rhino_actors.mapping.voxels import Carving, VoxelBricks, VoxelMapper
 from rhino_actors.mapping.window import CellWindow
@@ -30,11 +39,20 @@ __all__ = [
     "VoxelMapper",
     "height_cost",
     "height_layers",
+    "decode_files",
+    "decode_ply",
+    "encode_files",
+    "encode_ply",
     "inflate",
     "load_checkpoint",
     "load_map",
+    "mapper_state",
+    "on_lattice",
+    "pack_zip",
     "save_checkpoint",
     "save_map",
+    "thumbnail",
+    "unpack_zip",
     "update_costmap",
     "warm_up",
 ]

@@ -10,6 +10,7 @@ from rhino_actors.config import MapperConfig, RobotConfig
 from rhino_actors.errors import ConfigError, StorageError
 from rhino_actors.geometry import compose, transform_points
 from rhino_actors.mapping.height_cost import HeightCostmap
+from rhino_actors.mapping.loaded_map import mapper_state, on_lattice
 from rhino_actors.mapping.occupancy import OccupancyMapper
 from rhino_actors.mapping.tiles import MapTiles
 from rhino_actors.mapping.voxel_tiles import VoxelTiles
@@ -46,6 +47,7 @@ class MapLayers:
         if config.carving not in tuple(Carving):
             known = ", ".join(Carving)
             raise ConfigError(f"mapper.carving is {config.carving!r}.", f"Known: {known}.")
+        self._max_cells = config.max_cells
         self.occupancy = OccupancyMapper(
             config.resolution,
             max_range=config.max_range,
@@ -139,6 +141,25 @@ class MapLayers:
                 changed = changed.united(now.moved(*self._heights.geometry.first_cell))
             self.bricks.update(self.voxels.take_bricks(), seq)
         return self.tiles.update(self.read, changed, seq) > 0
+
+    def occupancy_grid(self) -> NDArray[np.int8]:
+        """Return the published map as one array (rows, cols) on `geometry`; the caller's."""
+        return self.tiles.occupancy()
+
+    def voxel_points(self) -> NDArray[np.float32] | None:
+        """Return the centres of the voxels (N, 3) [m], None without the 3D layer."""
+        return self.voxels.points() if self.voxels is not None else None
+
+    def load(self, occupancy: NDArray[np.int8], geometry: GridGeometry) -> None:
+        """Take a map that was kept for the 2D layer, brought onto this one's cells. For layers that are new.
+
+        Raises:
+            MapTooLarge, StorageError: it does not fit.
+        """
+        fitted, lattice = on_lattice(
+            occupancy, geometry, self.occupancy.geometry.resolution, max_cells=self._max_cells
+        )
+        self.occupancy.restore(mapper_state(fitted, lattice, self.occupancy.state()))
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Return what `restore` needs, as named arrays that are the caller's."""

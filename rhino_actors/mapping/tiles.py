@@ -73,6 +73,14 @@ class MapTiles:
         shape = (rows * TILE_CELLS, cols * TILE_CELLS) if self._tiles else (1, 1)
         return GridGeometry(self._resolution, (col0 * side, row0 * side), shape)
 
+    def occupancy(self) -> NDArray[np.int8]:
+        """Return the occupancy of all tiles as one array (rows, cols) on `geometry`; the caller's."""
+        cells = np.full(self.geometry.shape, UNKNOWN, np.int8)
+        for key, part in _parts(self._extent):
+            if key in self._tiles:
+                cells[part] = self._tiles[key].occupancy
+        return cells
+
     def update(self, read: ReadCells, changed: CellWindow, seq: int) -> int:
         """Take over what changed.
 

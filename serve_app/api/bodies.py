@@ -1,9 +1,11 @@
-"""Bodies are JSON, whatever a client calls them, and of a bounded size."""
+"""Bodies are JSON, whatever a client calls them, and of a bounded size; those of imported maps are large."""
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY_BYTES = 1_000_000
+MAX_MAP_BYTES = 64_000_000
+_MAP_ROUTE = "/maps/import"
 # What curl -d, fetch() with a string and browsers' forms call a body that is JSON all the same.
 _NAMED_WRONGLY = (b"application/x-www-form-urlencoded", b"text/plain", b"application/octet-stream")
 
@@ -27,8 +29,9 @@ class JsonBodies:
         if not given or given.split(b";")[0].strip().lower() in _NAMED_WRONGLY:
             kept = [(name, value) for name, value in headers if name != b"content-type"]
             scope = {**scope, "headers": [*kept, (b"content-type", b"application/json")]}
+        limit = MAX_MAP_BYTES if scope["path"].endswith(_MAP_ROUTE) else MAX_BODY_BYTES
         declared = next((value for name, value in headers if name == b"content-length"), b"0")
-        too_large = declared.isdigit() and (len(declared) > 12 or int(declared) > MAX_BODY_BYTES)
+        too_large = declared.isdigit() and (len(declared) > 12 or int(declared) > limit)
         received = 0
 
         async def receive_bounded() -> Message:
@@ -37,7 +40,7 @@ class JsonBodies:
                 raise HTTPException(413)
             message = await receive()
             received += len(message.get("body", b""))
-            if received > MAX_BODY_BYTES:
+            if received > limit:
                 raise HTTPException(413)
             return message
 

@@ -14,6 +14,8 @@ from serve_app.map_view import MapView
 from serve_app.schemas import ErrorBody
 from serve_app.streams import FILMS_PER_CLIENT, StreamLimit
 
+MAX_UPLOADS = 2
+
 
 @dataclass(frozen=True)
 class Services:
@@ -23,6 +25,7 @@ class Services:
     streams: StreamLimit  # events and films
     films: StreamLimit  # MJPEG, which are streams too
     waits: StreamLimit  # requests that wait for a frame: counted apart, so that they lock out no stream, and none them
+    uploads: StreamLimit  # of maps, which are large
     maps: dict[str, MapView]
     hubs: dict[str, EventHub]
     cameras: dict[str, CameraFeed]
@@ -35,6 +38,7 @@ class Services:
             streams=StreamLimit(handles.server.max_streams),
             films=StreamLimit(handles.server.max_streams, FILMS_PER_CLIENT),
             waits=StreamLimit(handles.server.max_streams),
+            uploads=StreamLimit(MAX_UPLOADS),
             maps={name: MapView(robot) for name, robot in handles.robots.items()},
             hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
             cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
@@ -142,7 +146,8 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route for these error statuses; every route can answer 422, 503 and 504."""
     texts = {
         404: "There is no such thing",
-        409: "The robot's state, or who drives it, does not allow it",
+        409: "The present state, or who drives the robot, does not allow it",
+        413: "What was sent, or what it holds, is too large",
         422: "A value cannot be used",
         503: "Nothing to answer yet, or a part is restarting; Retry-After says when to ask again",
         504: "A part did not answer in time",

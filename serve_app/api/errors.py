@@ -39,6 +39,11 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.MissionError, 409),
     (e.PoiNotFound, 404),
     (e.InvalidLabel, 422),
+    (e.MapTooLarge, 413),
+    (e.MapFileInvalid, 422),
+    (e.MapNotFound, 404),
+    (e.MapNameTaken, 409),
+    (e.MapInUse, 409),
     (e.StorageError, 503),
     (e.RhinoError, 500),
 )
@@ -54,7 +59,11 @@ _HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
         "This address does not take this method.",
         "/openapi.json lists every route.",
     ),
-    413: ("TOO_LARGE", "The request's body is too large.", "A body has at most 1 MB."),
+    413: (
+        "TOO_LARGE",
+        "The request's body is too large.",
+        "A body has at most 1 MB, an imported map at most 64 MB.",
+    ),
 }
 
 

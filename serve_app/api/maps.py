@@ -56,6 +56,7 @@ async def info(robot: RobotDep, services: ServicesDep) -> MapInfo:
         empty=snapshot.is_empty,
         known_area=snapshot.known_area,
         robot=Pose.model_validate(snapshot.robot) if snapshot.robot else None,
+        map_from_odom=Pose.model_validate(snapshot.map_from_odom),
     )
 
 

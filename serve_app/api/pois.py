@@ -60,6 +60,7 @@ async def go(
 ) -> NavigateStatus:
     """Send the robot to a place."""
     poi = await commands.get_poi(handles, robot, poi_id)
+    await commands.check_place(handles, robot, poi)
     strict = body.strict if body else False
     nav = await commands.navigate(
         robot, poi.x, poi.y, client=client, rank=Rank.HUMAN, strict=strict

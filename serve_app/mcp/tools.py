@@ -346,6 +346,7 @@ class Tools:
     ) -> NavReport:
         """Drive to a named place. Returns at once unless wait_s is given: poll get_nav_status."""
         place = await commands.find_poi(self._handles, self._robot, poi)
+        await commands.check_place(self._handles, self._robot, place)
         return await self.navigate_to(place.x, place.y, ctx, None, wait_s)
 
     async def _sport(self, command: str, ctx: Context[Any, Any]) -> SportResponse:

@@ -7,7 +7,7 @@ import ray.exceptions as rx
 from fastapi.testclient import TestClient
 
 from rhino_actors import errors as e
-from rhino_actors.storage import poi_db
+from rhino_actors.storage import database
 from serve_app.api.bodies import MAX_BODY_BYTES
 from serve_app.api.errors import status_of
 from serve_app.handles import CALL_TIMEOUT_S
@@ -191,7 +191,7 @@ def test_a_database_that_cannot_be_used_is_503_and_its_hint_arrives(
 
 
 def test_a_locked_database_says_so_before_the_call_is_given_up() -> None:
-    assert poi_db.BUSY_TIMEOUT_S <= CALL_TIMEOUT_S / 2
+    assert database.BUSY_TIMEOUT_S <= CALL_TIMEOUT_S / 2
 
 
 def test_every_error_has_a_status() -> None:

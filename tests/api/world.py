@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,10 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidLabel,
     InvalidRequest,
+    MapFileInvalid,
+    MapInUse,
+    MapNameTaken,
+    MapNotFound,
     MissionRunning,
     NoGoal,
     NoMission,
@@ -28,6 +32,7 @@ from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
+from rhino_actors.messages.maps import MapContent, SavedMap
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
@@ -93,9 +98,16 @@ def snapshot(seq: int = 1, epoch: int = 7) -> MapSnapshot:
     )
 
 
+def snapshot_content() -> MapContent:
+    """The map of `snapshot` as it goes to the disk."""
+    now = snapshot()
+    return MapContent(now.geometry, now.occupancy, None, now.epoch)
+
+
 class FakePlatform:
     def __init__(self) -> None:
         self.pose: Pose2D | None = Pose2D(1.0, 2.0, math.pi / 2)
+        self.twist = Twist2D()  # measured
         self.holder = ""
         self.rank: Rank | None = None
         self.latched_by = ""
@@ -111,7 +123,7 @@ class FakePlatform:
     async def status(self) -> RobotStatus:
         pose = self.pose
         odometry = (
-            Odometry(5, self.now, (pose.x, pose.y, 0.3), quaternion_from_yaw(pose.yaw), Twist2D())
+            Odometry(5, self.now, (pose.x, pose.y, 0.3), quaternion_from_yaw(pose.yaw), self.twist)
             if pose
             else None
         )
@@ -237,6 +249,26 @@ class FakeMapper:
         words[1, 0] = 1
         place = np.array([[0, 0, 0], [-1, 2, 0]], np.int32)
         self.voxel_patch = VoxelPatch(epoch, 1, 0, 1.0, 0.05, place, words)
+        self.loaded: list[tuple[MapContent, Pose2D | None]] = []
+        self.error: Exception | None = None
+
+    async def export_map(self) -> MapContent:
+        return replace(snapshot_content(), epoch=self.current.epoch)
+
+    async def load_map(
+        self,
+        occupancy: np.ndarray,
+        geometry: GridGeometry,
+        initial_pose: Pose2D | None = None,
+    ) -> int:
+        if self.error:
+            raise self.error
+        self.loaded.append((MapContent(geometry, occupancy), initial_pose))
+        correction = initial_pose or Pose2D(0.0, 0.0)
+        self.current = replace(
+            self.current, epoch=self.current.epoch + 1, seq=1, map_from_odom=correction
+        )
+        return self.current.epoch
 
     async def snapshot(
         self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0
@@ -257,6 +289,10 @@ class FakeMapper:
     async def stats(self) -> dict[str, float]:
         return {
             "epoch": float(self.current.epoch),
+            "frame_epoch": float(self.current.epoch),
+            "map_from_odom_x": self.current.map_from_odom.x,
+            "map_from_odom_y": self.current.map_from_odom.y,
+            "map_from_odom_yaw": self.current.map_from_odom.yaw,
             "seq": float(self.current.seq),
             "stamp": self.current.stamp,
             "known_area": self.current.known_area,
@@ -352,6 +388,9 @@ class FakeExplorer:
 class FakePois:
     def __init__(self) -> None:
         self.pois: dict[str, Poi] = {}
+        self.maps: dict[str, tuple[SavedMap, MapContent]] = {}
+        self.running: dict[str, tuple[int, str]] = {}
+        self.imported: list[Mapping[str, bytes]] = []
         self.changes = 0
 
     async def add(
@@ -390,6 +429,66 @@ class FakePois:
 
     async def version(self) -> int:
         return self.changes
+
+    async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap:
+        self._check(name)
+        if any(saved.robot == robot and saved.name == name for saved, _ in self.maps.values()):
+            raise MapNameTaken()
+        self.changes += 1
+        new = f"map-{self.changes}"
+        before = await self.map_in_force(robot, content.epoch)
+        frame = before.frame if before else new
+        saved = SavedMap(new, robot, name, 1000.0, content.geometry, 3.0, 0, 500, frame)
+        self.maps[new] = saved, content
+        if content.epoch:
+            self.running[robot] = content.epoch, new
+        return saved
+
+    async def import_map(self, robot: str, name: str, files: Mapping[str, bytes]) -> SavedMap:
+        self.imported.append(files)
+        if any(content.startswith(b"bad") for content in files.values()):
+            raise MapFileInvalid()
+        return await self.save_map(robot, name, replace(snapshot_content(), epoch=0))
+
+    async def list_maps(self, robot: str) -> tuple[SavedMap, ...]:
+        return tuple(saved for saved, _ in self.maps.values() if saved.robot == robot)
+
+    async def get_map(self, map_id: str) -> SavedMap:
+        if map_id not in self.maps:
+            raise MapNotFound()
+        return self.maps[map_id][0]
+
+    async def open_map(self, map_id: str) -> MapContent:
+        await self.get_map(map_id)
+        return self.maps[map_id][1]
+
+    async def export_map(self, map_id: str) -> bytes:
+        await self.get_map(map_id)
+        return b"PK zip of " + map_id.encode()
+
+    async def map_thumbnail(self, map_id: str) -> bytes:
+        await self.get_map(map_id)
+        return b"P5\n2 1\n255\n\x00\xfe"
+
+    async def rename_map(self, map_id: str, name: str) -> SavedMap:
+        self._check(name)
+        saved, content = self.maps[map_id]
+        self.maps[map_id] = replace(saved, name=name), content
+        return self.maps[map_id][0]
+
+    async def delete_map(self, map_id: str, force: bool = False) -> None:
+        await self.get_map(map_id)
+        if any(poi.map_id == map_id for poi in self.pois.values()) and not force:
+            raise MapInUse()
+        del self.maps[map_id]
+
+    async def note_loaded(self, robot: str, map_id: str, epoch: int) -> None:
+        await self.get_map(map_id)
+        self.running[robot] = epoch, map_id
+
+    async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None:
+        since, map_id = self.running.get(robot, (0, ""))
+        return self.maps[map_id][0] if since == epoch and map_id in self.maps else None
 
     @staticmethod
     def _check(label: str) -> None:

@@ -272,7 +272,7 @@ async def test_a_file_that_was_put_right_is_used_without_a_restart(tmp_path: Pat
 async def test_a_locked_database_is_reported_and_works_again_later(
     database: PoiDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rhino_actors.storage.poi_db.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("rhino_actors.storage.database.BUSY_TIMEOUT_S", 0.05)
     await database.version()
     other = sqlite3.connect(path)
     other.execute("BEGIN IMMEDIATE")
