@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from rhino_actors.errors import (
@@ -231,10 +232,27 @@ def path_cost(
     costmap: NDArray[np.uint8], cells: NDArray[np.integer], cost_weight: float = 3.0
 ) -> float:
     """Return what a path of neighbouring cells (N, 2) costs, in cells of free floor. Passability is not looked at."""
-    costs = costmap[cells[:, 0], cells[:, 1]].astype(np.float64)
-    costs[costs == NO_INFORMATION] = UNKNOWN_COST
-    lengths = np.where(np.abs(np.diff(cells, axis=0)).sum(axis=1) == 2, math.sqrt(2.0), 1.0)
-    return float(np.sum(lengths * (1.0 + cost_weight * (costs[1:] + costs[:-1]) / (2 * MAX_COST))))
+    walked = np.ascontiguousarray(cells, np.int32)
+    view = np.ascontiguousarray(costmap).view()
+    view.flags.writeable = False
+    return float(_path_cost(view, walked, cost_weight / (2 * MAX_COST)))
+
+
+@njit(nogil=True, cache=True)
+def _path_cost(costmap, cells, factor):  # type: ignore[no-untyped-def]
+    """Return the cost of cells (N, 2); factor: what the sum of two costs adds to a length."""
+    total = 0.0
+    last = 0.0
+    for i in range(len(cells)):
+        here = float(costmap[cells[i, 0], cells[i, 1]])
+        if here == NO_INFORMATION:
+            here = float(UNKNOWN_COST)
+        if i:
+            turned = abs(cells[i, 0] - cells[i - 1, 0]) + abs(cells[i, 1] - cells[i - 1, 1])
+            length = math.sqrt(2.0) if turned == 2 else 1.0
+            total += length * (1.0 + factor * (here + last))
+        last = here
+    return total
 
 
 def is_passable(cost: int | np.uint8, allow_unknown: bool) -> bool:
