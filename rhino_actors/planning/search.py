@@ -13,13 +13,15 @@ third of the time.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rhino_actors.errors import NoPath, PlanCancelled, PlanTimedOut
 from rhino_actors.messages.grid import (
     INSCRIBED_INFLATED_OBSTACLE,
     LETHAL_OBSTACLE,
@@ -37,6 +39,7 @@ _INEXACT_SCALE = 8192  # rounding k moves a cost by at most 1 / 16384 of it
 
 FOUND, EXHAUSTED, FULL, PAUSED, OVERFLOW, CANCELLED = range(6)
 _CURRENT, _EXPANDED = range(2)  # what a search keeps when it pauses: its bucket, and expansions
+CHUNK = 100_000  # expansions between two questions to should_stop: 2 to 4 ms
 _CHECK_EVERY = 256  # expansions between two looks at how full the buckets are
 _RESERVE = 8 * _CHECK_EVERY  # most entries that so many expansions add to a bucket
 _FIRST_CAPACITY = 2 * _RESERVE  # entries in a bucket before it first grows
@@ -114,7 +117,12 @@ def _expand(  # type: ignore[no-untyped-def]
     mask = np.uint64(counts.size - 1)
     current, expanded = state[_CURRENT], state[_EXPANDED]
     cell_mask = (1 << bits) - 1
-    queue = (unit, shift, bits, infinity)  # an array in a tuple would be counted, atomically, per cell
+    queue = (
+        unit,
+        shift,
+        bits,
+        infinity,
+    )  # an array in a tuple would be counted, atomically, per cell
     row = col = 0
     check = expanded
     empty = 0
@@ -173,37 +181,134 @@ def _expand(  # type: ignore[no-untyped-def]
         east, west = weights[cost[cell + one]], weights[cost[cell - one]]
         north, south = weights[cost[cell + step]], weights[cost[cell - step]]
         if east:
-            _offer(cell + one, here + (k + east) * STRAIGHT, row, col + 1, target, field, *queue, g, entries, counts)
+            _offer(
+                cell + one,
+                here + (k + east) * STRAIGHT,
+                row,
+                col + 1,
+                target,
+                field,
+                *queue,
+                g,
+                entries,
+                counts,
+            )
         if west:
-            _offer(cell - one, here + (k + west) * STRAIGHT, row, col - 1, target, field, *queue, g, entries, counts)
+            _offer(
+                cell - one,
+                here + (k + west) * STRAIGHT,
+                row,
+                col - 1,
+                target,
+                field,
+                *queue,
+                g,
+                entries,
+                counts,
+            )
         if north:
-            _offer(cell + step, here + (k + north) * STRAIGHT, row + 1, col, target, field, *queue, g, entries, counts)
+            _offer(
+                cell + step,
+                here + (k + north) * STRAIGHT,
+                row + 1,
+                col,
+                target,
+                field,
+                *queue,
+                g,
+                entries,
+                counts,
+            )
             if east:
                 weight = weights[cost[cell + step + one]]
                 if weight:
                     total = here + (k + weight) * DIAGONAL
-                    _offer(cell + step + one, total, row + 1, col + 1, target, field, *queue, g, entries, counts)
+                    _offer(
+                        cell + step + one,
+                        total,
+                        row + 1,
+                        col + 1,
+                        target,
+                        field,
+                        *queue,
+                        g,
+                        entries,
+                        counts,
+                    )
             if west:
                 weight = weights[cost[cell + step - one]]
                 if weight:
                     total = here + (k + weight) * DIAGONAL
-                    _offer(cell + step - one, total, row + 1, col - 1, target, field, *queue, g, entries, counts)
+                    _offer(
+                        cell + step - one,
+                        total,
+                        row + 1,
+                        col - 1,
+                        target,
+                        field,
+                        *queue,
+                        g,
+                        entries,
+                        counts,
+                    )
         if south:
-            _offer(cell - step, here + (k + south) * STRAIGHT, row - 1, col, target, field, *queue, g, entries, counts)
+            _offer(
+                cell - step,
+                here + (k + south) * STRAIGHT,
+                row - 1,
+                col,
+                target,
+                field,
+                *queue,
+                g,
+                entries,
+                counts,
+            )
             if east:
                 weight = weights[cost[cell - step + one]]
                 if weight:
                     total = here + (k + weight) * DIAGONAL
-                    _offer(cell - step + one, total, row - 1, col + 1, target, field, *queue, g, entries, counts)
+                    _offer(
+                        cell - step + one,
+                        total,
+                        row - 1,
+                        col + 1,
+                        target,
+                        field,
+                        *queue,
+                        g,
+                        entries,
+                        counts,
+                    )
             if west:
                 weight = weights[cost[cell - step - one]]
                 if weight:
                     total = here + (k + weight) * DIAGONAL
-                    _offer(cell - step - one, total, row - 1, col - 1, target, field, *queue, g, entries, counts)
+                    _offer(
+                        cell - step - one,
+                        total,
+                        row - 1,
+                        col - 1,
+                        target,
+                        field,
+                        *queue,
+                        g,
+                        entries,
+                        counts,
+                    )
     state[_CURRENT], state[_EXPANDED] = current, expanded
     if status == EXHAUSTED and target is not None and g[target[0]] < infinity:
         status = FOUND
     return status
+
+
+@njit(nogil=True, cache=True)
+def _queue(entries, counts, buckets, costs, cells, bits):  # type: ignore[no-untyped-def]
+    """Put cells of known costs into the buckets that they belong to."""
+    for i in range(len(cells)):
+        slot = buckets[i] & (counts.size - 1)
+        entries[slot, counts[slot]] = (costs[i] << bits) | cells[i]
+        counts[slot] += 1
 
 
 @njit(nogil=True, cache=True)
@@ -261,6 +366,12 @@ def _scaled(g, rows, cols, infinity, factor):  # type: ignore[no-untyped-def]
     return field
 
 
+def _full(size: int, value: int, *, wide: bool) -> Costs:
+    if wide:
+        return np.full((size,), value, np.int64)
+    return np.full((size,), value, np.int32)
+
+
 class Workspace:
     """The arrays of one search at a time, kept between searches so that none is allocated per query.
 
@@ -273,7 +384,7 @@ class Workspace:
         self._g_type = np.int64 if wide else np.int32
         self._shape = (0, 0)
         self._cost = np.empty(0, np.uint8)
-        self._g: Costs = np.empty(0, np.int64)
+        self._g: Costs = np.empty(0, np.int32)
         self._entries = np.empty((0, 0), np.int64)
         self._counts = np.empty(0, np.int64)
         self._state = np.zeros(2, np.int64)
@@ -299,7 +410,7 @@ class Workspace:
         self._bits = np.int64(bits)
         self._infinity = np.int64(2**31 - 1 if bits == 32 else 2 ** (63 - bits) - 1)
         self._cost = np.full(size, LETHAL_OBSTACLE, np.uint8)
-        self._g = np.full(size, self._infinity, self._g_type)
+        self._g = _full(size, int(self._infinity), wide=self.is_wide)
         self._trail = np.empty(size // 32 + 64, np.int32)
         self._sources = []
         self._state[:] = 0
@@ -404,6 +515,16 @@ class Workspace:
         return self._weights
 
     @property
+    def is_wide(self) -> bool:
+        """Whether costs are int64."""
+        return self._g_type == np.int64
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, cols of the map."""
+        return self._shape
+
+    @property
     def nbytes(self) -> int:
         """Memory of all arrays [bytes]."""
         arrays = (self._cost, self._g, self._entries, self._counts, self._trail)
@@ -429,8 +550,49 @@ class Workspace:
         return field
 
     def costs_to_sources(self) -> Costs:
-        """Return the integer cost of every cell, padded and flat, after a flood: a field to guide a search. A copy."""
-        return self._g.copy()
+        """Return the integer cost of every cell, padded and flat, after a flood: a field to guide a search. No copy."""
+        return self._g
+
+    def lower(self, cells: NDArray[np.int64], budget: int) -> bool:
+        """Bring a flood up to date after `costs` of some cells fell.
+
+        Args:
+            cells: (N,) flat places of the cells that are cheaper now, and of their neighbours.
+            budget: most expansions to spend.
+
+        Returns:
+            True if the flood is as if made on the new costs; False if the budget was too small, or a cost did not fit,
+            so that another must be made.
+        """
+        order = np.argsort(self._g[cells], kind="stable")
+        cells = cells[order]
+        costs = self._g[cells].astype(np.int64)
+        cells, costs = cells[costs < self._infinity], costs[costs < self._infinity]
+        buckets = costs >> self._shift
+        span = len(self._counts) - (self._longest >> self._shift) - 2
+        self._counts[:] = 0
+        self._cancel = np.zeros(1, np.uint8)
+        self._state[_EXPANDED] = len(self._trail) + 1  # the next search clears everything
+        budget += int(self._state[_EXPANDED])
+        first = 0
+        # What is queued at once must fit the ring; the sets of cells that do may follow each other in any order.
+        while first < len(cells):
+            last = int(np.searchsorted(buckets, buckets[first] + span))
+            while last - first > self._entries.shape[1]:
+                self._grow()
+            _queue(
+                self._entries,
+                self._counts,
+                buckets[first:last],
+                costs[first:last],
+                cells[first:last],
+                self._bits,
+            )
+            self._state[_CURRENT] = buckets[first]
+            if self.advance(budget - self.expanded) != EXHAUSTED:
+                return False
+            first = last
+        return True
 
     def index(self, cell: Cell) -> int:
         """Return a cell's place in the flat padded arrays."""
@@ -450,3 +612,43 @@ class Workspace:
         grown = np.empty((ring, 2 * capacity), np.int64)
         grown[:, :capacity] = self._entries
         self._entries = grown
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may end a search early."""
+
+    max_expansions: int | None = None
+    should_stop: Callable[[], bool] | None = None  # asked every few milliseconds
+    cancel: NDArray[np.uint8] | None = None  # (1,), looked at by the kernel every 256 expansions
+
+
+def run(
+    space: Workspace,
+    sources: Sequence[Cell],
+    target: Cell | None,
+    limits: Limits,
+    *,
+    field: Costs | None = None,
+) -> bool:
+    """Search to the end within limits; return False if a cost did not fit the workspace's width.
+
+    Raises:
+        NoPath: the target cannot be reached.
+        PlanTimedOut, PlanCancelled: a limit ended the search.
+    """
+    space.begin(sources, target, field=field, cancel=limits.cancel)
+    left = limits.max_expansions if limits.max_expansions is not None else 2**62
+    while True:
+        chunk = left if limits.should_stop is None else min(left, CHUNK)
+        status = space.advance(chunk)
+        left -= chunk
+        if status == CANCELLED:
+            raise PlanCancelled
+        if status != PAUSED:
+            break
+        if left <= 0 or (limits.should_stop is not None and limits.should_stop()):
+            raise PlanTimedOut
+    if status == EXHAUSTED and target is not None:
+        raise NoPath
+    return status != OVERFLOW
