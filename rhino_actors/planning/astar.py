@@ -125,6 +125,12 @@ class Planner:
         limits = Limits(None, should_stop, cancel)
         return self._run(costmap, (cost_weight, allow_unknown), sources, None, limits).field()
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that is kept between calls [bytes]."""
+        wide = 0 if self._wide is None else self._wide.nbytes
+        return self._narrow.nbytes + wide + self._jumps.nbytes
+
     def _run(
         self,
         costmap: NDArray[np.uint8],

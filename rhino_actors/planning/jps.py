@@ -117,6 +117,11 @@ class JumpPointSearch:
         _draw_path(self._parent, cols, first, last, cells)
         return cells, int(self._state[_EXPANDED])
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays [bytes]."""
+        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+
     def _advance(self, first: int, last: int, budget: int, cancel: NDArray[np.uint8]) -> int:
         while True:
             status = int(
