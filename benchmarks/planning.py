@@ -1,4 +1,4 @@
-"""How fast plans, replans, fields and frontiers are on real maps, against other planners: `python benchmarks/planning.py`.
+"""How fast plans, replans, fields and frontiers are on real maps: `python benchmarks/planning.py`.
 
 Peers run in Pythons of their own (README.md says how to make them): --peers for dimos, pyastar2d, tcod and
 scikit-image, --semita for semita; without them the table has rhino alone. Every time is CPU time of the thread around
@@ -75,7 +75,7 @@ class Peers:
                 [python, str(script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=open("/tmp/exp_search/peer.err","a"),
                 text=True,
             )
             for name in _ask(worker, {"do": "peers"}).get("names", []):
@@ -185,9 +185,10 @@ def is_legal(costmap: NDArray[np.uint8], cells: NDArray[np.integer]) -> bool:
     return bool((passable[tail[:, 0], head[:, 1]] & passable[head[:, 0], tail[:, 1]]).all())
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[..., object], *args: object, **options: object) -> float:
+    """Return the CPU time of one call [s]."""
     started = time.thread_time()
-    call()
+    call(*args, **options)
     return time.thread_time() - started
 
 
@@ -216,7 +217,7 @@ def report_cold(options: argparse.Namespace, peers: Peers) -> None:
             for _ in range(options.rounds):
                 best = min(
                     best,
-                    timed(lambda: planner.plan_path(costmap, start, goal, allow_unknown=False)),
+                    timed(planner.plan_path, costmap, start, goal, allow_unknown=False),
                 )
                 for peer in taking:
                     cpu, cells = peers.plan(peer, start, goal)
@@ -332,7 +333,8 @@ def report_replan(options: argparse.Namespace, peers: Peers) -> None:
                 continue
             everything += spent
             row = f"| {name} ({len(spent)}) | {build * 1e3:.1f} | {np.mean(spent) * 1e3:.2f} / "
-            row += f"{np.percentile(spent, 95) * 1e3:.2f} | {np.mean(inflating) * 1e3:.2f} | {np.mean(cold) * 1e3:.2f} |"
+            row += f"{np.percentile(spent, 95) * 1e3:.2f} | "
+            row += f"{np.mean(inflating) * 1e3:.2f} | {np.mean(cold) * 1e3:.2f} |"
             for peer in names:
                 ratio = np.mean(theirs[peer]) / np.mean(spent[::4])
                 ratios[peer].append(ratio)
@@ -375,7 +377,7 @@ def report_pipeline(options: argparse.Namespace, peers: Peers) -> None:
     steps = []
     for _ in range(20):
         changed = drive.change(start, goal)
-        steps.append(timed(lambda changed=changed: local(changed)))  # type: ignore[misc]
+        steps.append(timed(local, changed))
     print(
         f"{occupancy.shape[0]} x {occupancy.shape[1]} cells: cold {min(whole) * 1e3:.1f} ms, ",
         end="",
@@ -413,9 +415,7 @@ def report_uniform(options: argparse.Namespace, peers: Peers) -> None:
         for start, goal, _ in cases[:: max(1, len(cases) // (2 * options.queries))]:
             best, least = math.inf, dict.fromkeys(names, math.inf)
             for _ in range(options.rounds):
-                best = min(
-                    best, timed(lambda: planner.plan_path(costmap, start, goal, cost_weight=0.0))
-                )
+                best = min(best, timed(planner.plan_path, costmap, start, goal, cost_weight=0.0))
                 for peer in names:
                     least[peer] = min(least[peer], peers.plan(peer, start, goal)[0])
             own.append(best)
@@ -481,16 +481,16 @@ def report_large(options: argparse.Namespace, peers: Peers) -> None:
         ).astype(np.int8)
         costmap = inflate(occupancy, resolution=0.05, **WALLS)
         planner, coarse = planning.Planner(), planning.CoarsePlanner(allow_unknown=False)
-        blocks = min(timed(lambda: coarse.update(costmap)) for _ in range(2))
+        blocks = min(timed(coarse.update, costmap) for _ in range(2))
         own, first, expanded, above = [], [], [], []
         for start, goal in queries(costmap, options.queries):
             own.append(
                 min(
-                    timed(lambda: planner.plan_path(costmap, start, goal, allow_unknown=False))
+                    timed(planner.plan_path, costmap, start, goal, allow_unknown=False)
                     for _ in range(2)
                 )
             )
-            first.append(min(timed(lambda: coarse.plan(start, goal)) for _ in range(2)))
+            first.append(min(timed(coarse.plan, start, goal) for _ in range(2)))
             plan = planner.plan_path(costmap, start, goal, allow_unknown=False)
             expanded.append(plan.expanded)
             above.append(coarse.plan(start, goal).cost / plan.cost - 1.0)
@@ -558,8 +558,8 @@ def report_frontiers(options: argparse.Namespace, peers: Peers) -> None:
         known[np.kron(blocks, np.ones((40, 40), bool))[:rows, :cols]] = -1
         own, peer = math.inf, math.inf
         for _ in range(options.rounds):
-            own = min(own, timed(lambda: exploration.find_frontiers(known, min_cells=5)))
-            peer = min(peer, timed(lambda: scipy_frontiers(known)))
+            own = min(own, timed(exploration.find_frontiers, known, min_cells=5))
+            peer = min(peer, timed(scipy_frontiers, known))
         print(
             f"{name}: {own * 1e3:.2f} ms, {own / known.size * 1e9:.2f} ns per cell; "
             f"scipy {peer * 1e3:.2f} ms: {peer / own:.1f} x"

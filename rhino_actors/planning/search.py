@@ -101,6 +101,19 @@ def _offer(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
+def _raise_best(entries, slot, first, last, field, bits, cell_mask):  # type: ignore[no-untyped-def]
+    """Bring the most promising of a bucket's newest entries to its top: guided, that leads straight to the target."""
+    best, at = np.int64(2**62), np.uint64(first)
+    for i in range(first, last):
+        entry = entries[slot, np.uint64(i)]
+        bound = (entry >> bits) + field[np.uint64(entry & cell_mask)]
+        if bound < best:
+            best, at = bound, np.uint64(i)
+    top = np.uint64(last - 1)
+    entries[slot, at], entries[slot, top] = entries[slot, top], entries[slot, at]
+
+
+@njit(nogil=True, cache=True)
 def _expand(  # type: ignore[no-untyped-def]
     cost, weights, g, stride, target, field, unit, shift, bits, entries, counts, trail, state, budget,
     infinity, longest, cancel
@@ -296,6 +309,8 @@ def _expand(  # type: ignore[no-untyped-def]
                         entries,
                         counts,
                     )
+        if field is not None and counts[slot] > count + 1:
+            _raise_best(entries, slot, count, counts[slot], field, bits, cell_mask)
     state[_CURRENT], state[_EXPANDED] = current, expanded
     if status == EXHAUSTED and target is not None and g[target[0]] < infinity:
         status = FOUND
