@@ -240,6 +240,18 @@ class PlanTimedOut(PlanningError):
     default_hint = "Raise planner.timeout_s, or choose a nearer goal."
 
 
+class PlanCancelled(PlanningError):
+    code = "PLAN_CANCELLED"
+    default_message = "The plan was cancelled while it was being made."
+    default_hint = "Plan again if the goal still stands."
+
+
+class BackendUnavailable(PlanningError):
+    code = "BACKEND_UNAVAILABLE"
+    default_message = "This installation has no CUDA planner."
+    default_hint = "Use backend='cpu', or 'auto', which takes the fastest that is there."
+
+
 class NoGoal(PlanningError):
     code = "NO_GOAL"
     default_message = "There is no goal to cancel."

@@ -1,8 +1,10 @@
 """Paths over a costmap: exact search, goals that must move, paths to drive, progress. Pure: numpy in, numpy out."""
 
-from rhino_actors.planning import astar, path
+from rhino_actors.planning import astar, coarse, guided, path
 from rhino_actors.planning.astar import GridPath, Planner, cost_to_go, path_cost, plan_path
+from rhino_actors.planning.coarse import CoarsePlanner
 from rhino_actors.planning.goal import free_start, nearest_free_goal
+from rhino_actors.planning.guided import GoalField, GuidedPlanner, build_field
 from rhino_actors.planning.path import (
     crosses_unknown,
     first_blocked,
@@ -16,9 +18,13 @@ from rhino_actors.planning.path import (
 from rhino_actors.planning.progress import ProgressChecker
 
 __all__ = [
+    "CoarsePlanner",
+    "GoalField",
     "GridPath",
+    "GuidedPlanner",
     "Planner",
     "ProgressChecker",
+    "build_field",
     "cost_to_go",
     "crosses_unknown",
     "first_blocked",
@@ -39,4 +45,6 @@ __all__ = [
 def warm_up() -> None:
     """Compile, or load, every kernel of the package: an actor calls it at start."""
     astar.warm_up()
+    guided.warm_up()
+    coarse.warm_up()
     path.warm_up()

@@ -101,6 +101,7 @@ def nearest_free_goal(
     radius: float,
     resolution: float,
     allow_unknown: bool = True,
+    should_stop: Callable[[], bool] | None = None,
 ) -> Cell | None:
     """Return the cell nearest to the goal that can be stood on and reached from the start, or None.
 
@@ -114,16 +115,20 @@ def nearest_free_goal(
         radius: how far the goal may be moved [m].
         resolution: cell edge [m].
         allow_unknown: as for plan_path.
+        should_stop: asked every few milliseconds; True ends the search.
 
     Raises:
         StartOutsideMap: the start is.
+        PlanTimedOut: should_stop said so.
     """
     if not (0 <= start[0] < costmap.shape[0] and 0 <= start[1] < costmap.shape[1]):
         raise StartOutsideMap
     reach = math.floor(radius / resolution + 1e-9)
     low = (max(0, goal[0] - reach), max(0, goal[1] - reach))
     window = costmap[low[0] : max(0, goal[0] + reach + 1), low[1] : max(0, goal[1] + reach + 1)]
-    field = cost_to_go(costmap, [start], cost_weight=0.0, allow_unknown=allow_unknown)
+    field = cost_to_go(
+        costmap, [start], cost_weight=0.0, allow_unknown=allow_unknown, should_stop=should_stop
+    )
     rows, cols = np.nonzero(
         np.isfinite(field[low[0] : low[0] + window.shape[0], low[1] : low[1] + window.shape[1]])
     )

@@ -8,16 +8,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import PlannerConfig, RobotConfig
-from rhino_actors.errors import GoalOccupied, GoalOutsideMap, StartOccupied, StartOutsideMap
+from rhino_actors.errors import (
+    GoalOccupied,
+    GoalOutsideMap,
+    PlanTimedOut,
+    StartOccupied,
+    StartOutsideMap,
+)
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import NO_INFORMATION, MapSnapshot
+from rhino_actors.messages.grid import NO_INFORMATION, GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
-from rhino_actors.planning import astar, path
-from rhino_actors.planning.astar import Planner, is_passable
+from rhino_actors.planning import astar, guided, path
+from rhino_actors.planning.astar import GridPath, Planner, is_passable
 from rhino_actors.planning.goal import free_start, nearest_free_goal
+from rhino_actors.planning.guided import GuidedPlanner
 from rhino_actors.planning.search import Cell
 
 SPACING_M = 0.10  # of the poses of a path
+FIELD_TIMEOUT_S = (
+    0.25  # a goal's field that takes longer is not built: the map is too large for it to pay
+)
 
 Inflate = Callable[
     [NDArray[np.int8], float], NDArray[np.uint8]
@@ -45,10 +55,15 @@ class Router:
         self._robot = robot
         self._inflate = inflate
         self._planner = Planner()
+        self._guided: GuidedPlanner | None = None  # for the goal that was asked for last
+        self._asked: tuple[GridGeometry, Cell, bool] | None = None
+        self._at_once = False  # whether the first plan to a goal builds its field
+        self._field_in_time = True
 
     def warm_up(self) -> None:
         """Compile, or load, every kernel: seconds, once per process."""
         astar.warm_up()
+        guided.warm_up()
         path.warm_up()
         self._inflate(np.zeros((3, 3), np.int8), 0.05)
 
@@ -58,7 +73,8 @@ class Router:
         """Plan from a pose to a goal.
 
         A goal in an obstacle is moved to the nearest floor that can be reached, within goal_search_radius, unless
-        the request is strict. In direct mode the route is a straight line; only its end is checked.
+        the request is strict. In direct mode the route is a straight line; only its end is checked. From the second
+        plan to a goal on, its field guides the search.
 
         Raises:
             StartOutsideMap, StartOccupied, GoalOutsideMap, GoalOccupied, NoPath, PlanTimedOut.
@@ -71,21 +87,15 @@ class Router:
         wanted = geometry.cell_from_world(request.x, request.y)
         if not geometry.contains(*wanted):
             raise GoalOutsideMap(f"({request.x:.2f}, {request.y:.2f}) is outside the map.")
-        cell = self._goal_cell(costmap, start, wanted, request, geometry.resolution)
+        cell = self._goal_cell(costmap, start, wanted, request, geometry.resolution, deadline)
         goal = (request.x, request.y) if cell == wanted else geometry.world_from_cell(*cell)
         if mode is NavMode.DIRECT:
             poses = _straight(pose, goal)
             cells = geometry.cells_from_world(poses[:, :2])
         else:
-            found = self._planner.plan_path(
-                costmap,
-                start,
-                cell,
-                cost_weight=self._config.cost_weight,
-                allow_unknown=request.allow_unknown,
-                should_stop=lambda: time.perf_counter() > deadline,
-            )
-            cells = found.cells
+            cells = self._search(
+                costmap, geometry, start, cell, request.allow_unknown, deadline
+            ).cells
             poses = path.poses_from_cells(
                 cells,
                 costmap,
@@ -105,6 +115,16 @@ class Router:
             map_version=(snapshot.epoch, snapshot.seq),
             plan_time=time.perf_counter() - started,
         )
+
+    def replan(
+        self, snapshot: MapSnapshot, pose: Pose2D, request: GoalRequest, mode: NavMode
+    ) -> Route:
+        """Plan as `plan` does, with the goal's field as guide from the first plan on. Worth it while driving there."""
+        self._at_once = True
+        try:
+            return self.plan(snapshot, pose, request, mode)
+        finally:
+            self._at_once = False
 
     def costs_from(self, snapshot: MapSnapshot, pose: Pose2D) -> NDArray[np.float32]:
         """Return the cost of the way from a pose to every cell (rows, cols), inf where none leads.
@@ -128,6 +148,55 @@ class Router:
         return path.path_is_blocked(
             costmap, route.poses, snapshot.geometry, first, route.allow_unknown
         )
+
+    def _ask(self, geometry: GridGeometry, goal: Cell, allow_unknown: bool) -> bool:
+        """Note what is asked for; return True if it is the same as before."""
+        asked, self._asked = self._asked, (geometry, goal, allow_unknown)
+        if asked == self._asked:
+            return True
+        self._field_in_time = True
+        if self._guided is not None and asked is not None:
+            if asked[0] != geometry:
+                self._guided.reset()
+            if asked[2] != allow_unknown:
+                self._guided = None
+        return False
+
+    def _search(
+        self,
+        costmap: NDArray[np.uint8],
+        geometry: GridGeometry,
+        start: Cell,
+        goal: Cell,
+        allow_unknown: bool,
+        deadline: float,
+    ) -> GridPath:
+        """Return the cheapest path, guided by the goal's field if the goal was asked for before."""
+        weight = self._config.cost_weight
+
+        def is_late() -> bool:
+            return time.perf_counter() > deadline
+
+        if not self._ask(geometry, goal, allow_unknown) and not self._at_once:
+            return self._planner.plan_path(
+                costmap,
+                start,
+                goal,
+                cost_weight=weight,
+                allow_unknown=allow_unknown,
+                should_stop=is_late,
+            )
+        if self._guided is None:
+            self._guided = GuidedPlanner(cost_weight=weight, allow_unknown=allow_unknown)
+        self._guided.set_map(costmap)
+        self._guided.set_goal(goal)
+        if self._guided.needs_rebuild and self._field_in_time:
+            until = min(deadline, time.perf_counter() + FIELD_TIMEOUT_S)
+            try:
+                self._guided.rebuild(should_stop=lambda: time.perf_counter() > until)
+            except PlanTimedOut:
+                self._field_in_time = False
+        return self._guided.plan(start, should_stop=is_late)
 
     def _leaving(
         self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool
@@ -153,8 +222,9 @@ class Router:
         wanted: Cell,
         request: GoalRequest,
         resolution: float,
+        deadline: float,
     ) -> Cell:
-        """Return the cell to go to: the wanted one, or the nearest that serves. Raises GoalOccupied."""
+        """Return the cell to go to: the wanted one, or the nearest that serves. Raises GoalOccupied, PlanTimedOut."""
         cost = costmap[wanted]
         if is_passable(cost, request.allow_unknown):
             return wanted
@@ -170,6 +240,7 @@ class Router:
             radius=radius,
             resolution=resolution,
             allow_unknown=request.allow_unknown,
+            should_stop=lambda: time.perf_counter() > deadline,
         )
         if near is None:
             raise GoalOccupied(f"{place}, and no floor within {radius:.1f} m can be reached.")

@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 
 from rhino_actors.errors import (
+    BackendUnavailable,
     GoalOccupied,
     GoalOutsideMap,
     NoPath,
+    PlanCancelled,
     PlanningError,
     PlanTimedOut,
     StartOccupied,
@@ -230,11 +232,13 @@ def test_cost_to_go_without_a_free_goal_is_infinite_everywhere():
         cost_to_go(costmap, [(0, 0), (5, 5)])
 
 
-def test_cost_to_go_names_the_backend_that_exists():
+def test_cost_to_go_says_which_backends_there_are():
     costmap = np.zeros((2, 2), np.uint8)
-    for backend in ("cuda", "tpu"):
-        with pytest.raises(ValueError, match="cpu"):
-            cost_to_go(costmap, [(0, 0)], backend=backend)
+    with pytest.raises(BackendUnavailable) as caught:
+        cost_to_go(costmap, [(0, 0)], backend="cuda")
+    assert "cpu" in caught.value.hint
+    with pytest.raises(ValueError, match="cpu"):
+        cost_to_go(costmap, [(0, 0)], backend="tpu")
     auto, cpu = (cost_to_go(costmap, [(0, 0)], backend=name) for name in ("auto", "cpu"))
     np.testing.assert_array_equal(auto, cpu)
 
@@ -270,9 +274,16 @@ def test_an_empty_map_has_no_cell():
         plan_path(np.zeros((0, 0), np.uint8), (0, 0), (0, 0))
 
 
-def test_a_search_can_be_bounded_and_stopped():
+def walled_floor():
+    """Return a floor of two costs with a wall, so that a plan opens most of one side."""
     costmap = np.zeros((700, 700), np.uint8)
+    costmap[::2] = 3
     costmap[350, :-1] = 254
+    return costmap
+
+
+def test_a_search_can_be_bounded_and_stopped():
+    costmap = walled_floor()
     planner = Planner()
     with pytest.raises(PlanTimedOut):
         planner.plan_path(costmap, (0, 0), (699, 0), max_expansions=1000)
@@ -287,10 +298,52 @@ def test_a_search_can_be_bounded_and_stopped():
     assert len(asked) == 2
     with pytest.raises(PlanTimedOut):
         planner.cost_to_go(costmap, [(0, 0)], should_stop=lambda: True)
+    with pytest.raises(PlanTimedOut):
+        cost_to_go(costmap, [(0, 0)], should_stop=lambda: True)
     whole = planner.plan_path(costmap, (0, 0), (699, 0))
     chunked = planner.plan_path(costmap, (0, 0), (699, 0), should_stop=lambda: False)
     np.testing.assert_array_equal(whole.cells, chunked.cells)
-    assert whole.expanded == chunked.expanded > 100_000
+    assert whole.expanded == chunked.expanded > 200_000
+
+
+def test_cancel_ends_a_search_that_runs_in_its_kernel():
+    costmap = walled_floor()
+    planner = Planner()
+    for search in (
+        lambda **limits: planner.plan_path(costmap, (0, 0), (699, 0), **limits),
+        lambda **limits: planner.cost_to_go(costmap, [(0, 0)], **limits),
+    ):
+        cancel = np.zeros(1, np.uint8)
+        asked = []
+
+        def set_cancel(cancel=cancel, asked=asked):
+            asked.append(1)
+            cancel[0] = 1
+            return False
+
+        with pytest.raises(PlanCancelled):
+            search(should_stop=set_cancel, cancel=cancel)
+        assert len(asked) == 1, "the kernel itself must end, long before the next question"
+        cancel[0] = 0
+        search(cancel=cancel)
+
+
+def test_cancel_from_another_thread_ends_a_field():
+    costmap = np.zeros((3000, 3000), np.uint8)
+    cancel = np.zeros(1, np.uint8)
+    ended = []
+
+    def work():
+        try:
+            Planner().cost_to_go(costmap, [(0, 0)], cancel=cancel)
+        except PlanCancelled:
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    cancel[0] = 1
+    thread.join(60)
+    assert ended == [True]
 
 
 def test_path_cost_counts_unknown_as_128():

@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rhino_actors.planning import Planner
+from rhino_actors.planning import Planner, path_cost
+from rhino_actors.planning.jps import JumpPointSearch
+from rhino_actors.planning.search import Limits, Workspace, run
 
 SHARED = Path(os.environ.get("RHINO_SHARED") or Path(__file__).resolve().parents[4] / "shared")
 MAPS = SHARED / "data" / "maps" / "movingai"
@@ -37,12 +39,27 @@ def test_the_benchmark_s_maps_are_there():
 @pytest.mark.parametrize("name", NAMES)
 def test_lengths_are_those_of_the_benchmark(name):
     costmap = read_map(MAPS / f"{name}.map")
-    scenarios = read_scenarios(MAPS / f"{name}.map.scen")[::8]
-    assert len(scenarios) >= 20
+    scenarios = read_scenarios(MAPS / f"{name}.map.scen")
+    assert len(scenarios) >= 200
     planner = Planner()
     for start, goal, optimum in scenarios:
         path = planner.plan_path(costmap, start, goal, cost_weight=0.0)
-        assert path.cost == pytest.approx(optimum, rel=1e-3, abs=0.01), (start, goal)
+        assert path.cost == pytest.approx(optimum, rel=1e-4, abs=0.006), (start, goal)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jump_points_and_buckets_agree(name):
+    costmap = read_map(MAPS / f"{name}.map")
+    jumps, space = JumpPointSearch(), Workspace()
+    jumps.load(costmap, 0.0, True)
+    space.load(costmap, 0.0, True)
+    for start, goal, _ in read_scenarios(MAPS / f"{name}.map.scen")[::20]:
+        if start == goal:
+            continue
+        cells, _ = jumps.search(start, goal, Limits())
+        assert run(space, [start], goal, Limits())
+        lengths = [path_cost(costmap, found, 0.0) for found in (cells, space.path())]
+        assert lengths[0] == pytest.approx(lengths[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES[:2])

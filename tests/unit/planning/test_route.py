@@ -1,17 +1,18 @@
 """A request becomes a route: P01-P05 of what users of navigation systems met."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from rhino_actors.config import PlannerConfig, RobotConfig
-from rhino_actors.errors import GoalOccupied, GoalOutsideMap, NoPath, StartOutsideMap
+from rhino_actors.errors import GoalOccupied, GoalOutsideMap, NoPath, PlanTimedOut, StartOutsideMap
 from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
-from rhino_actors.planning.route import Router
+from rhino_actors.planning.route import Route, Router
 
 RESOLUTION = 0.05
 ROBOT = RobotConfig()
@@ -167,3 +168,68 @@ def test_door_of_80_cm_passes_and_gap_of_55_cm_does_not(
         else:
             with pytest.raises(NoPath):
                 router.plan(_snapshot(occupancy), start, GoalRequest(*goal), NavMode.ASTAR)
+
+
+def _cost(route: Route, snapshot: MapSnapshot) -> float:
+    """Return what a route costs on a map: shortcuts of equally cheap plans may differ in length."""
+    cells = snapshot.geometry.cells_from_world(route.poses[:, :2])
+    costs = snapshot.costmap[cells[:, 0], cells[:, 1]].astype(float)
+    steps = np.hypot(*np.diff(route.poses[:, :2], axis=0).T)
+    return float((steps * (1.0 + 3.0 * (costs[1:] + costs[:-1]) / 504.0)).sum())
+
+
+def test_replans_while_obstacles_come_and_go_are_what_a_fresh_router_plans(router: Router) -> None:
+    rng = np.random.default_rng(3)
+    request = GoalRequest(5.0, 5.0)
+    clear = _room()
+    _box(clear, 3.0, 3.0, 0.6)
+    for step in range(12):
+        occupancy = clear.copy()
+        if step % 3:
+            _box(occupancy, *rng.uniform(1.5, 4.0, 2), 0.4)
+        snapshot = _snapshot(occupancy)
+        pose = Pose2D(0.8 + 0.1 * step, 0.8)
+        fresh = Router(PlannerConfig(), ROBOT, _inflate).plan(
+            snapshot, pose, request, NavMode.ASTAR
+        )
+        for route in (
+            router.replan(snapshot, pose, request, NavMode.ASTAR),
+            router.plan(snapshot, pose, request, NavMode.ASTAR),
+        ):
+            assert _cost(route, snapshot) == pytest.approx(_cost(fresh, snapshot), rel=0.05)
+            assert not router.is_blocked(route, snapshot, pose)
+
+
+def test_replan_follows_a_map_that_moved_under_the_same_shape(router: Router) -> None:
+    request = GoalRequest(5.0, 3.0)
+    occupancy = _room()
+    _box(occupancy, 3.0, 3.0, 1.0)
+    router.replan(_snapshot(occupancy), Pose2D(1.0, 3.0), request, NavMode.ASTAR)
+    moved = dataclasses.replace(
+        _snapshot(_room()), geometry=GridGeometry(RESOLUTION, (0.5, 0.5), (120, 120))
+    )
+    route = router.replan(moved, Pose2D(1.0, 3.0), request, NavMode.ASTAR)
+    assert route.length == pytest.approx(4.0, rel=0.01)
+
+
+def test_goal_that_had_to_move_is_replanned_to_the_same_place(router: Router) -> None:
+    occupancy = _room()
+    _box(occupancy, 4.0, 3.0, 0.4)
+    snapshot = _snapshot(occupancy)
+    request = GoalRequest(4.0, 3.0)
+    first = router.replan(snapshot, Pose2D(1.0, 3.0), request, NavMode.ASTAR)
+    second = router.replan(snapshot, Pose2D(1.2, 3.0), request, NavMode.ASTAR)
+    assert second.goal == first.goal
+
+
+def test_plan_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    occupancy = np.full((900, 900), FREE, np.int8)
+    occupancy[450, :-40] = OCCUPIED
+    snapshot = _snapshot(occupancy)
+    router = Router(PlannerConfig(timeout_s=0.1), ROBOT, _inflate)
+    router.warm_up()
+    clock = iter(np.arange(0.0, 1e4, 0.06))
+    monkeypatch.setattr("rhino_actors.planning.route.time.perf_counter", lambda: float(next(clock)))
+    for plan in (router.plan, router.replan):
+        with pytest.raises(PlanTimedOut):
+            plan(snapshot, Pose2D(5.0, 5.0), GoalRequest(5.0, 40.0), NavMode.ASTAR)

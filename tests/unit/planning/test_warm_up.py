@@ -4,11 +4,11 @@ from numba.core.dispatcher import Dispatcher
 from rhino_actors import exploration, planning
 from rhino_actors.exploration import frontier, goal_selection
 from rhino_actors.messages.grid import GridGeometry
-from rhino_actors.planning import path, search
+from rhino_actors.planning import astar, coarse, guided, jps, path, search
 
 
 def compiled():
-    modules = (search, path, frontier, goal_selection)
+    modules = (search, astar, jps, guided, coarse, path, frontier, goal_selection)
     kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
     assert len(kernels) > 8
     return {(k.__module__, k.__name__): len(k.signatures) for k in kernels}
@@ -19,11 +19,23 @@ def test_nothing_is_left_to_compile_after_the_warm_up():
     exploration.warm_up()
     before = compiled()
     costmap = np.zeros((9, 7), np.uint8)
+    costmap[0, 0] = 7
     for array in (costmap, costmap.copy(order="F"), costmap[::2, ::2]):
         array.flags.writeable = False
         geometry = GridGeometry(0.1, (0.0, 0.0), array.shape)
         plan = planning.plan_path(array, (0, 0), np.array([3, 2]), cost_weight=999.123456)
         field = planning.cost_to_go(array, np.array([[0, 0]], np.int64))
+        planner, first = planning.GuidedPlanner(), planning.CoarsePlanner()
+        planner.set_map(array)
+        planner.set_goal((2, 1))
+        planner.rebuild()
+        cheaper = np.where(array == 7, 0, array).astype(np.uint8)
+        cheaper.flags.writeable = False
+        planner.update(cheaper, (0, 2, 0, 2))
+        planner.plan((0, 0))
+        planner.adopt(planning.build_field(array, (2, 1)))
+        first.update(array)
+        first.plan((0, 0), (2, 1))
         poses = planning.poses_from_cells(plan.cells, array, geometry, spacing=0.1)
         planning.path_is_blocked(array, poses, geometry)
         clusters = exploration.find_frontiers(array.astype(np.int8), min_cells=1, start=(1, 1))
