@@ -19,13 +19,15 @@ import argparse
 import dataclasses
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rhino_actors.config import FollowerConfig, MujocoConfig, RhinoConfig
+from rhino_actors.config import MujocoConfig, RhinoConfig
 from rhino_actors.control.collision_monitor import CollisionMonitor
 from rhino_actors.control.driving import PathDriving, describe
 from rhino_actors.control.motion_gate import Health, MotionGate, MotionKind
@@ -39,17 +41,11 @@ from rhino_actors.mapping import InflatedCostmap, OccupancyMapper, inflate
 from rhino_actors.mapping import warm_up as warm_up_mapping
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, MapSnapshot
-from rhino_actors.messages.navigation import (
-    FollowReport,
-    GoalRequest,
-    NavMode,
-    NavState,
-    Path,
-    Rank,
-)
+from rhino_actors.messages import navigation as messages
+from rhino_actors.messages.navigation import FollowReport, GoalRequest, NavMode, NavState, Rank
 from rhino_actors.messages.platform import StopReason
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
-from rhino_actors.planning import plan_path
+from rhino_actors.planning import cost_to_go, plan_path
 from rhino_actors.planning.goal_life import Action, Decision, GoalLife
 from rhino_actors.planning.path import path_length, poses_from_cells
 from rhino_actors.planning.route import Route, Router
@@ -58,6 +54,7 @@ CLIENT = "benchmark"
 SAMPLE_M = 0.10  # [m] of way between two places that count: shorter steps are the trot's sway
 SAMPLE_S = 0.10  # [s] between two looks at the clearance
 FEASIBLE_RADIUS = 0.30  # [m]
+TOUR_STEP, TOUR_TICKS = 0.06, 3  # [m], ticks: the pace of the tour that makes a known map
 TIME_LIMIT = 3.0  # times the fair time, and 30 s, after which a goal is given up
 
 
@@ -82,6 +79,16 @@ def make_config(
         camera="off",
     )
     return RhinoConfig(mujoco=mujoco)
+
+
+def changed(config: RhinoConfig, setting: str) -> RhinoConfig:
+    """Return the configuration with one `section.key=value` changed."""
+    place, _, text = setting.partition("=")
+    section, _, key = place.partition(".")
+    part = getattr(config, section)
+    kind = type(getattr(part, key))
+    value = text == "true" if kind is bool else kind(text)
+    return dataclasses.replace(config, **{section: dataclasses.replace(part, **{key: value})})
 
 
 def make_router(config: RhinoConfig) -> Router:
@@ -198,7 +205,7 @@ class Robot:
             self._control_due = max(self._control_due, now - self._period) + self._period
             self._control(now)
 
-    def follow(self, path: Path) -> None:
+    def follow(self, path: messages.Path) -> None:
         """Take a path, as the platform actor does. Raises ControlError."""
         points = checked_points(path.poses, path.final_yaw)
         self.gate.start_path(path, self.now)
@@ -266,6 +273,7 @@ class Drive:
     plan_times: list[float] = field(default_factory=list)  # [s] of thread CPU
     first_twist: float = math.nan  # [s] simulated, from the posting
     events: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)  # of the paths after the first
 
 
 class Navigator:
@@ -297,7 +305,7 @@ class Navigator:
             record.state, record.reason, record.message = (NavState.FAILED, error.code, str(error))
             robot.gate.release(CLIENT, robot.now)
             return record
-        life.planned(posted)
+        life.planned(posted, route.length)
         due = posted + self._tick
         decision = Decision(Action.NONE, NavState.FOLLOWING)
         while robot.now - posted < limit:
@@ -313,17 +321,9 @@ class Navigator:
             blocked = self._is_blocked(route, report.pose)
             decision = life.step(report, robot.now, path_is_blocked=blocked)
             if decision.action is Action.PLAN:
-                try:
-                    route = self._plan(request, record)
-                    self._send(route, request, epoch, record)
-                    planned = life.planned(robot.now)
-                    decision = planned if decision.state is not NavState.PAUSED else decision
-                except PlanningError as error:
-                    decision = life.plan_failed(error, robot.now)
-                except ControlError as error:
-                    decision = Decision(Action.END, NavState.CANCELLED, error.code, error.message)
-            elif decision.action is Action.RECOVER:
-                self._recover(life, epoch, record)
+                route, decision = self._replan(route, request, epoch, life, decision, record)
+            if decision.action is Action.RECOVER:
+                self._recover(life, epoch, decision)
             if (decision.state, decision.reason) != (before.state, before.reason):
                 record.events.append(
                     f"{robot.now - posted:.1f} s {decision.state} {decision.reason} {decision.message}"
@@ -359,7 +359,7 @@ class Navigator:
     def _send(self, route: Route, request: GoalRequest, epoch: int, record: Drive) -> None:
         record.sent += 1
         self.robot.follow(
-            Path(
+            messages.Path(
                 goal_id=self._goal_id,
                 epoch=epoch,
                 poses=route.poses,
@@ -370,14 +370,39 @@ class Navigator:
             )
         )
 
-    def _recover(self, life: GoalLife, epoch: int, record: Drive) -> None:
-        from rhino_actors.actors.planner import RECOVERIES
+    def _replan(
+        self,
+        route: Route,
+        request: GoalRequest,
+        epoch: int,
+        life: GoalLife,
+        decision: Decision,
+        record: Drive,
+    ) -> tuple[Route, Decision]:
+        """Return the route in force after planning anew, and what to do, as the planner actor does it."""
+        now, snapshot = self.robot.now, self.robot.mapping.snapshot
+        assert snapshot is not None
+        try:
+            new = self._plan(request, record)
+        except PlanningError as error:
+            return route, life.plan_failed(error, now)
+        pose = self.robot.pose
+        if decision.must_replace or self.router.is_better(new, route, snapshot, pose):
+            try:
+                self._send(new, request, epoch, record)
+            except ControlError as error:
+                return route, Decision(Action.END, NavState.CANCELLED, error.code, error.message)
+            record.reasons[decision.why] += 1
+            route, done = new, life.planned(now, new.length)
+        else:
+            done = life.kept(now)
+        return route, done if decision.state is not NavState.PAUSED else decision
 
-        twist, duration = RECOVERIES[life.attempts % len(RECOVERIES)]
-        life.recovering(self.robot.now, duration)
+    def _recover(self, life: GoalLife, epoch: int, decision: Decision) -> None:
+        life.recovering(self.robot.now, decision.duration)
         self.robot.gate.start_nudge(
-            twist,
-            duration,
+            decision.motion,
+            decision.duration,
             goal_id=self._goal_id,
             epoch=epoch,
             client=CLIENT,
@@ -542,28 +567,67 @@ def draw_goals(
     return [tuple(places[i]) for i in rng.choice(len(places), count, replace=False)]  # type: ignore[misc]
 
 
-def known_state(world: World, config: RhinoConfig) -> dict[str, NDArray[np.generic]]:
-    """Return the mapper's state after a tour that knew its place: a kinematic base without drift, led by the truth."""
-    from benchmarks.sim_scoring import Sight, greedy_tour
+def known_state(
+    world: World, config: RhinoConfig, cache: Path | None = None
+) -> dict[str, NDArray[np.generic]]:
+    """Return the mapper's state after a tour that knew its place: a kinematic base without drift, led by the truth.
 
-    tour = greedy_tour(Sight(world), 0.99)
+    With `cache`, a folder, tours are kept there and not made twice.
+    """
+    kept = None
+    if cache is not None:
+        kept = cache / f"tour_{world.name}_{world.seed}_{config.mujoco.lidar}.npz"
+        if kept.exists():
+            return dict(np.load(kept))
     led = dataclasses.replace(config.mujoco, base="kinematic", drift="off", faults="")
-    quiet = dataclasses.replace(world, people=())
-    robot = Robot(quiet, dataclasses.replace(config, mujoco=led))
+    robot = Robot(dataclasses.replace(world, people=()), dataclasses.replace(config, mujoco=led))
     data = robot.sim.data
-    last = tour.places[0]
-    for place in tour.places:
-        if math.dist(place, last) < 0.04:
+    last = (0.0, 0.0)
+    for place in _tour(world):
+        if math.dist(place, last) < TOUR_STEP:
             continue
         heading = math.atan2(place[1] - last[1], place[0] - last[0])
         turn = math.remainder(heading - float(data.qpos[2]), math.tau)
         data.qpos[:2] = place
-        data.qpos[2] += max(-0.15, min(0.15, turn))
+        data.qpos[2] += max(-0.25, min(0.25, turn))
         data.qvel[:] = 0.0
         last = place
-        for _ in range(4):
+        for _ in range(TOUR_TICKS):
             robot.step()
-    return robot.mapping.grid.state()
+    state = robot.mapping.grid.state()
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(kept, **state)
+    return state
+
+
+def _tour(world: World) -> list[tuple[float, float]]:
+    """Return places [m] along a way from which nearly all floor was seen: always to the nearest that shows new floor."""
+    from benchmarks.sim_scoring import Sight
+
+    sight = Sight(world, robot_radius=0.30)
+    costmap = np.where(sight.reachable, 0, 254).astype(np.uint8)
+    stride = round(1.0 / sight.geometry.resolution)
+    grid = np.argwhere(sight.reachable[::stride, ::stride]) * stride
+    seen = [sight.seen(*sight.geometry.world_from_cell(int(r), int(c))) for r, c in grid]
+    covered = np.zeros(sight.reachable.size, np.bool_)
+    cell = sight.geometry.cell_from_world(0.0, 0.0)
+    places = [(0.0, 0.0)]
+    left = np.ones(len(grid), np.bool_)
+    while left.any():
+        left &= np.array([np.count_nonzero(~covered[cells]) > 60 for cells in seen])
+        way = cost_to_go(costmap, [cell], cost_weight=0.0)[grid[:, 0], grid[:, 1]]
+        way[~left] = np.inf
+        best = int(np.argmin(way))
+        if not np.isfinite(way[best]):
+            break
+        target = (int(grid[best, 0]), int(grid[best, 1]))
+        for step in plan_path(costmap, cell, target, cost_weight=0.0).cells:
+            places.append(sight.geometry.world_from_cell(int(step[0]), int(step[1])))
+            covered[sight.seen(*places[-1])] = True
+        cell = target
+        left[best] = False
+    return places
 
 
 def run_world(
@@ -575,11 +639,12 @@ def run_world(
     known: bool = False,
     chain: int = 1,
     people: bool = True,
+    cache: Path | None = None,
     tell: Callable[[Result], None] = lambda result: None,
 ) -> list[Result]:
     """Drive to `goals` goals of one world; `chain` of them one after the other by the same robot."""
     world = make_world(name, seed, people=people)
-    state = known_state(world, config) if known else None
+    state = known_state(world, config, cache) if known else None
     router = make_router(config)
     results: list[Result] = []
     places = draw_goals(world, goals, seed)
@@ -797,16 +862,19 @@ def main() -> None:
     parser.add_argument("--goals", type=int, default=5, help="goals of a world, or runs of a scene")
     parser.add_argument("--chain", type=int, default=1, help="goals that one robot drives to in a row")
     parser.add_argument("--known", action="store_true", help="with the map of a tour")
+    parser.add_argument("--cache", type=Path, help="folder in which the maps of tours are kept")
     parser.add_argument("--body", default="walking", choices=("walking", "kinematic"))
     parser.add_argument("--lidar", default="l1", choices=("l1", "scan", "ideal"))
     parser.add_argument("--drift", default="default", choices=("off", "default", "harsh"))
     parser.add_argument("--no-people", action="store_true")
-    parser.add_argument("--mode", default="", help="the follower's mode")
+    parser.add_argument(
+        "--set", action="append", default=[], help="section.key=value of the configuration"
+    )
     parser.add_argument("--events", action="store_true", help="print what happened to each goal")
     arguments = parser.parse_args()
     config = make_config(body=arguments.body, lidar=arguments.lidar, drift=arguments.drift)
-    if arguments.mode:
-        config = dataclasses.replace(config, follower=FollowerConfig(mode=arguments.mode))  # type: ignore[call-arg]
+    for setting in arguments.set:
+        config = changed(config, setting)
     make_router(config).warm_up()
     warm_up_mapping()
 
@@ -815,6 +883,7 @@ def main() -> None:
         if arguments.events:
             for event in result.drive.events:
                 print("    ", event, flush=True)
+            print("     paths:", dict(result.drive.reasons), flush=True)
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -841,6 +910,7 @@ def main() -> None:
             known=arguments.known,
             chain=arguments.chain,
             people=not arguments.no_people,
+            cache=arguments.cache,
             tell=tell,
         )
         print(f"{name}: {summary(results)}", flush=True)
