@@ -4,6 +4,7 @@ from rhino_actors.planning import astar, path
 from rhino_actors.planning.astar import GridPath, Planner, cost_to_go, path_cost, plan_path
 from rhino_actors.planning.goal import free_start, nearest_free_goal
 from rhino_actors.planning.path import (
+    cost_of,
     crosses_unknown,
     first_blocked,
     nearest_index,
@@ -12,6 +13,7 @@ from rhino_actors.planning.path import (
     poses_from_cells,
     remaining_length,
     shortcut,
+    smoothed,
 )
 from rhino_actors.planning.progress import ProgressChecker
 
@@ -19,6 +21,7 @@ __all__ = [
     "GridPath",
     "Planner",
     "ProgressChecker",
+    "cost_of",
     "cost_to_go",
     "crosses_unknown",
     "first_blocked",
@@ -32,6 +35,7 @@ __all__ = [
     "poses_from_cells",
     "remaining_length",
     "shortcut",
+    "smoothed",
     "warm_up",
 ]
 

@@ -175,9 +175,10 @@ class GoalLife:
         following = NavState.FOLLOWING
         if age >= RETRY_PLAN_S and report.deviation > REPLAN_DEVIATION_M:
             return Decision(Action.PLAN, following, why=PathReason.LEFT, must_replace=True)
-        if age >= RETRY_PLAN_S and path_is_blocked:
+        due = age >= self._config.replan_period_s
+        if path_is_blocked and (due or age >= RETRY_PLAN_S):
             return Decision(Action.PLAN, following, why=PathReason.BLOCKED)
-        if age >= self._config.replan_period_s:
+        if due:
             return Decision(Action.PLAN, following, why=PathReason.BETTER)
         return Decision(Action.NONE, following)
 

@@ -24,6 +24,7 @@ Point = tuple[float, float]
 
 _SAME = 1e-9  # cells: two crossings nearer than this are one corner
 _ROUNDS = 60  # of smoothing, at most
+_PULL = 0.98  # of the way to the middle of its neighbours: whole ways would end on the cells' very edges
 _SETTLED = 0.01  # cells: a round in which no point moved farther ends it
 
 
@@ -82,7 +83,7 @@ def smoothed(
 ) -> NDArray[np.float64]:
     """Return a path (N, 2) x, y [m] with its corners rounded; both ends stay.
 
-    Each point in turn moves to the middle of its neighbours where both segments that this makes are passable and no
+    Each point in turn moves towards the middle of its neighbours where both segments that this makes are passable and no
     dearer than the two before. So every step leaves a path that can be driven and costs no more.
     """
     if len(points) < 3:
@@ -90,7 +91,12 @@ def smoothed(
     scaled = (points[:, ::-1] - geometry.origin[::-1]) / geometry.resolution
     scaled = np.ascontiguousarray(scaled)
     _relax(scaled, _rates(cost_weight, allow_unknown), _read_only(costmap), _ROUNDS)
-    return scaled[:, ::-1] * geometry.resolution + np.array(geometry.origin)
+    soft: NDArray[np.float64] = scaled[:, ::-1] * geometry.resolution + np.array(geometry.origin)
+    soft[[0, -1]] = points[[0, -1]]
+    # Metres and cells differ by rounding, and what is driven is checked in metres.
+    if path_is_blocked(costmap, soft, geometry, 0, allow_unknown):
+        return points
+    return soft
 
 
 def cost_of(
@@ -357,7 +363,8 @@ def _relax(points, rates, costmap, rounds):  # type: ignore[no-untyped-def]
         farthest = 0.0
         for i in range(1, count - 1):
             (row0, col0), (row2, col2) = points[i - 1], points[i + 1]
-            row1, col1 = 0.5 * (row0 + row2), 0.5 * (col0 + col2)
+            row1 = points[i, 0] + _PULL * (0.5 * (row0 + row2) - points[i, 0])
+            col1 = points[i, 1] + _PULL * (0.5 * (col0 + col2) - points[i, 1])
             first = _segment_cost(row0, col0, row1, col1, rates, costmap, -1, -1)
             if first == np.inf:
                 continue
