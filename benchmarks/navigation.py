@@ -54,6 +54,7 @@ CLIENT = "benchmark"
 SAMPLE_M = 0.10  # [m] of way between two places that count: shorter steps are the trot's sway
 SAMPLE_S = 0.10  # [s] between two looks at the clearance
 FEASIBLE_RADIUS = 0.30  # [m]
+PERSON_RADIUS = 0.17  # [m] of the trunk
 TOUR_STEP, TOUR_TICKS = 0.06, 3  # [m], ticks: the pace of the tour that makes a known map
 TIME_LIMIT = 3.0  # times the fair time, and 30 s, after which a goal is given up
 
@@ -414,7 +415,7 @@ class Judge:
     """Looks at the truth all along a drive."""
 
     def __init__(self, robot: Robot, world: World) -> None:
-        self._robot = robot
+        self.robot = robot
         truth = world.truth_grid(robot_radius=FEASIBLE_RADIUS)
         self.geometry = truth.geometry
         rows, cols = np.nonzero(truth.occupancy == OCCUPIED)
@@ -427,7 +428,7 @@ class Judge:
 
     def clear(self) -> None:
         """Begin a new account."""
-        truth = self._robot.sim.truth(0.0)
+        truth = self.robot.sim.truth(0.0)
         self._before = truth
         self._at = truth.position[:2]
         self.length = 0.0
@@ -438,15 +439,15 @@ class Judge:
 
     def step(self) -> None:
         """Take in a tick."""
-        sim = self._robot.sim
+        sim = self.robot.sim
         place = sim.position[:2]
         moved = math.dist(place, self._at)
         if moved >= SAMPLE_M:
             self.length += moved
             self._at = place
             self.trace.append(place)
-        if self._robot.gate.kind is MotionKind.PATH and self._robot.twist.is_zero:
-            if self._robot.gate.path_state.reason is StopReason.NONE:
+        if self.robot.gate.kind is MotionKind.PATH and self.robot.twist.is_zero:
+            if self.robot.gate.path_state.reason is StopReason.NONE:
                 self.still += sim.tick
         if sim.time >= self._look_due:
             self._look_due = sim.time + SAMPLE_S
@@ -456,7 +457,7 @@ class Judge:
 
     def clearance(self) -> float:
         """Return how far the body's rectangle is from the nearest wall or furniture [m], 2 at most."""
-        pose, robot = self._robot.sim.pose, self._robot.config.robot
+        pose, robot = self.robot.sim.pose, self.robot.config.robot
         near = np.abs(self._obstacles - (pose.x, pose.y)).max(axis=1) < 2.4
         dx, dy = (self._obstacles[near] - (pose.x, pose.y)).T
         if len(dx) == 0:
@@ -469,7 +470,7 @@ class Judge:
 
     def contacts(self) -> tuple[int, int, int]:
         """Return contacts with walls and with people, and falls, since `clear`."""
-        now, before = self._robot.sim.truth(0.0), self._before
+        now, before = self.robot.sim.truth(0.0), self._before
         return (
             now.wall_contacts - before.wall_contacts,
             now.person_contacts - before.person_contacts,
@@ -699,16 +700,22 @@ def summary(results: list[Result]) -> str:
     )
 
 
-def open_world(boxes: tuple[Box, ...] = (), people: tuple[Walk, ...] = ()) -> World:
-    """Return a hall of 24 x 16 m with walls, and what is put into it."""
+def open_world(
+    boxes: tuple[Box, ...] = (), people: tuple[Walk, ...] = (), half: float = 8.0
+) -> World:
+    """Return a hall of 24 m by twice `half` [m] with walls, and what is put into it."""
     floor = Material("floor", "checker", (0.5, 0.5, 0.5), (0.4, 0.4, 0.4))
-    walls = tuple(
-        Box(f"wall_{i}", (x, y, 1.0), (sx, sy, 2.0))
-        for i, (x, y, sx, sy) in enumerate(
-            ((8.0, -8.1, 24.2, 0.2), (8.0, 8.1, 24.2, 0.2), (-4.1, 0.0, 0.2, 16.4), (20.1, 0.0, 0.2, 16.4))
-        )
+    edge = half + 0.1
+    sides = (
+        (8.0, -edge, 24.2, 0.2),
+        (8.0, edge, 24.2, 0.2),
+        (-4.1, 0.0, 0.2, 2.0 * edge),
+        (20.1, 0.0, 0.2, 2.0 * edge),
     )
-    interior = (-4.0, -8.0, 20.0, 8.0)
+    walls = tuple(
+        Box(f"wall_{i}", (x, y, 1.0), (sx, sy, 2.0)) for i, (x, y, sx, sy) in enumerate(sides)
+    )
+    interior = (-4.0, -half, 20.0, half)
     return World("hall", 0, (*walls, *boxes), (floor,), (), interior, people=people)
 
 
@@ -721,7 +728,7 @@ def door_world(width: float, angle: float, offset: float) -> World:
         along = side * (width / 2.0 + half) + offset
         center = (3.0 - sin * along, cos * along, 1.0)
         boxes.append(Box(f"door_{name}", center, (0.2, 2.0 * half, 2.0), yaw=angle))
-    return open_world(tuple(boxes))
+    return open_world(tuple(boxes), half=4.0)
 
 
 def run_doors(config: RhinoConfig, tell: Callable[[str], None]) -> list[tuple[float, float, float, Result]]:
@@ -798,6 +805,32 @@ def run_crossings(config: RhinoConfig, count: int, tell: Callable[[str], None]) 
     return crossings, results
 
 
+def put_person_ahead(judge: Judge, *, at: float, off: float) -> None:
+    """Have the world's one person stand 1.5 m before the robot's nose as soon as it passes x = `at` [m].
+
+    Args:
+        judge: whose `step` is called each tick.
+        at: [m] in the world.
+        off: [m] of the person to the left of the robot's course.
+    """
+    robot, step = judge.robot, judge.step
+    walker = robot.sim._people._walkers[0]
+    done = False
+
+    def watch() -> None:
+        nonlocal done
+        step()
+        pose = robot.sim.pose
+        if not done and pose.x >= at:
+            done = True
+            ahead = robot.config.robot.length / 2.0 + 1.5 + PERSON_RADIUS
+            x, y, _ = compose(pose.as_tuple(), (ahead, off, 0.0))
+            walker.place = (x, y)
+            walker._points = [(x, y), (x, y + 1e-3)]
+
+    judge.step = watch  # type: ignore[method-assign]
+
+
 def run_drops(config: RhinoConfig, count: int, tell: Callable[[str], None]) -> list[Result]:
     """Put a person 1.5 m ahead of the robot in full drive, `count` times, and see whether it touches him."""
     router = make_router(config)
@@ -808,26 +841,7 @@ def run_drops(config: RhinoConfig, count: int, tell: Callable[[str], None]) -> l
         robot = Robot(world, dataclasses.replace(config, mujoco=drawn))
         navigator, judge = Navigator(robot, router), Judge(robot, world)
         wait_for_map(robot)
-        at = 2.0 + 0.1 * (seed % 10)
-        off = 0.12 * math.sin(seed)
-        walker = robot.sim._people._walkers[0]
-        step = judge.step
-        drop = {"at": math.nan}
-
-        def watch(
-            robot: Robot = robot, step: Callable[[], None] = step, drop: dict[str, float] = drop,
-            at: float = at, off: float = off, walker: object = walker,
-        ) -> None:
-            step()
-            pose = robot.sim.pose
-            if math.isnan(drop["at"]) and pose.x >= at:
-                drop["at"] = robot.now
-                nose = robot.config.robot.length / 2.0
-                x, y, _ = compose(pose.as_tuple(), (nose + 1.5 + 0.17, off, 0.0))
-                walker.place = (x, y)  # type: ignore[attr-defined]
-                walker._points = [(x, y), (x, y + 1e-3)]  # type: ignore[attr-defined]
-
-        judge.step = watch  # type: ignore[method-assign]
+        put_person_ahead(judge, at=2.0 + 0.1 * (seed % 10), off=0.12 * math.sin(seed))
         result = judge_drive(navigator, judge, (9.0, 0.0), seed=seed, world=world)
         results.append(result)
         tell(f"nearest {result.people:.2f} m {line(result)}")

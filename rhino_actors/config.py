@@ -51,7 +51,7 @@ class RobotConfig:
         0.80, "m", "radius within which an obstacle costs", low=0.05, high=5.0
     )
     cost_scaling_factor: float = option(
-        4.0, "1/m", "how fast the cost of an obstacle falls with distance", low=0.1, high=50.0
+        6.0, "1/m", "how fast the cost of an obstacle falls with distance", low=0.1, high=50.0
     )
     obstacle_min_height: float = option(
         0.08, "m", "points lower than this above the floor are floor", low=0.0, high=1.0
@@ -247,7 +247,7 @@ class PlannerConfig:
     """PlannerActor: the goal's life."""
 
     cost_weight: float = option(
-        3.0, "", "how much clearance counts against length", low=0.0, high=100.0
+        1.0, "", "how much clearance counts against length", low=0.0, high=100.0
     )
     replan_period_s: float = option(
         1.0, "s", "longest time between plans while driving", low=0.1, high=60.0
@@ -263,7 +263,7 @@ class PlannerConfig:
     )
     timeout_s: float = option(5.0, "s", "longest planning time", low=0.1, high=60.0)
     progress_distance: float = option(
-        0.15, "m", "the robot must get this much on", low=0.01, high=2.0
+        0.25, "m", "the way left must become this much shorter", low=0.01, high=2.0
     )
     progress_time_s: float = option(5.0, "s", "in this time, else it recovers", low=1.0, high=60.0)
     max_recoveries: int = option(
