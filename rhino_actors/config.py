@@ -52,7 +52,7 @@ class RobotConfig:
         0.80, "m", "radius within which an obstacle costs", low=0.05, high=5.0
     )
     cost_scaling_factor: float = option(
-        4.0, "1/m", "how fast the cost of an obstacle falls with distance", low=0.1, high=50.0
+        6.0, "1/m", "how fast the cost of an obstacle falls with distance", low=0.1, high=50.0
     )
     obstacle_min_height: float = option(
         0.08, "m", "points lower than this above the floor are floor", low=0.0, high=1.0
@@ -169,7 +169,7 @@ class GateConfig:
 
 @dataclass(frozen=True)
 class FollowerConfig:
-    """PathFollower: look-ahead with a P-controller."""
+    """PathFollower: aims at a point ahead on the path; regulated by what lies around, or a plain P-controller."""
 
     cruise_speed: float = option(0.6, "m/s", "speed on a straight path", low=0.05, high=2.0)
     min_speed: float = option(0.12, "m/s", "slowest driving speed", low=0.01, high=0.5)
@@ -177,7 +177,7 @@ class FollowerConfig:
         0.45, "m", "how far ahead on the path it aims", low=0.1, high=3.0
     )
     heading_gain: float = option(1.8, "1/s", "turning rate per heading error", low=0.1, high=10.0)
-    max_omega: float = option(1.0, "rad/s", "turning limit while following", low=0.1, high=4.0)
+    max_omega: float = option(1.2, "rad/s", "turning limit while following", low=0.1, high=4.0)
     rotate_in_place_angle: float = option(
         0.8, "rad", "heading error beyond which it turns before it drives", low=0.1, high=3.2
     )
@@ -188,6 +188,25 @@ class FollowerConfig:
     goal_tolerance: float = option(0.15, "m", "arrived within this of the goal", low=0.02, high=1.0)
     yaw_tolerance: float = option(
         0.15, "rad", "arrived within this of a requested heading", low=0.02, high=1.6
+    )
+    mode: str = option("regulated", "", "regulated, or p (the look-ahead P-controller alone)")
+    deceleration: float = option(
+        0.8, "m/s2", "braking before the goal, bends and narrow places", low=0.1, high=10.0
+    )
+    lateral_acceleration: float = option(
+        0.6, "m/s2", "limits the speed in bends", low=0.05, high=10.0
+    )
+    max_vy: float = option(
+        0.25, "m/s", "sideways speed back to the path; 0: by turning alone", low=0.0, high=1.0
+    )
+    lateral_gain: float = option(
+        1.2, "1/s", "sideways speed per offset from the path", low=0.0, high=5.0
+    )
+    slow_clearance: float = option(
+        0.20, "m", "free floor around the body below which it slows", low=0.0, high=2.0
+    )
+    narrow_speed: float = option(
+        0.35, "m/s", "speed where the body touches almost", low=0.05, high=2.0
     )
 
 
@@ -256,7 +275,7 @@ class PlannerConfig:
     """PlannerActor: the goal's life."""
 
     cost_weight: float = option(
-        3.0, "", "how much clearance counts against length", low=0.0, high=100.0
+        1.0, "", "how much clearance counts against length", low=0.0, high=100.0
     )
     replan_period_s: float = option(
         1.0, "s", "longest time between plans while driving", low=0.1, high=60.0
@@ -272,14 +291,25 @@ class PlannerConfig:
     )
     timeout_s: float = option(5.0, "s", "longest planning time", low=0.1, high=60.0)
     progress_distance: float = option(
-        0.15, "m", "the robot must get this much on", low=0.01, high=2.0
+        0.25, "m", "the way left must become this much shorter", low=0.01, high=2.0
     )
     progress_time_s: float = option(5.0, "s", "in this time, else it recovers", low=1.0, high=60.0)
-    max_recoveries: int = option(3, "", "recoveries tried for one goal", low=0, high=20)
+    max_recoveries: int = option(
+        5, "", "recoveries tried until the robot gets on again", low=0, high=20
+    )
     wait_timeout_s: float = option(
         15.0, "s", "longest wait for a held path before the goal fails", low=1.0
     )
     mode: NavMode = option(NavMode.ASTAR, "", "astar or direct")
+    better_by: float = option(
+        0.10, "", "share of its cost by which a new way must beat the old", low=0.0, high=0.9
+    )
+    no_path_patience_s: float = option(
+        10.0, "s", "how long a goal on its way stays when no path is found", low=0.0, high=600.0
+    )
+    unknown_reach: float = option(
+        30.0, "m", "how far outside the map a goal may lie", low=0.0, high=200.0
+    )
 
 
 @dataclass(frozen=True)

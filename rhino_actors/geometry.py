@@ -63,3 +63,12 @@ def transform_points(
         y + sin * moved[:, 0] + cos * moved[:, 1],
     )
     return moved
+
+
+def transform_poses(
+    a_from_b: tuple[float, float, float], poses: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """Return poses (N, 3) x, y [m], yaw [rad] given in b, in a; yaw in (-pi, pi]."""
+    moved = transform_points(a_from_b, poses)
+    moved[:, 2] = math.pi - np.mod(math.pi - moved[:, 2] - a_from_b[2], math.tau)
+    return moved

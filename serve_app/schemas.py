@@ -211,6 +211,8 @@ class Nav(Answer):
     plan_time: float = Field(description="[s] the last plan took")
     plans: int
     seq: int = Field(description="counts every change")
+    path_reason: str = Field("", description="why the path in force took the place of another")
+    paths: int = Field(0, description="paths sent for this goal")
 
 
 class NavigateStatus(Nav):

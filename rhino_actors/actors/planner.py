@@ -26,8 +26,9 @@ from rhino_actors.errors import (
     RhinoError,
     SupersededRequest,
 )
-from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import NO_CORRECTION, MapSnapshot
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
@@ -36,6 +37,7 @@ from rhino_actors.messages.navigation import (
     NavState,
     NavStatus,
     Path,
+    PathReason,
 )
 from rhino_actors.planning.goal_life import Action, Decision, GoalLife
 from rhino_actors.planning.route import Route
@@ -50,12 +52,10 @@ logger = logging.getLogger(__name__)
 
 MAX_COORDINATE_M = 10_000.0
 MAP_SILENCE_S = 3.0  # of the mapper, after which the robot does not drive on
-# Recovery motions in turn: back out, turn to look elsewhere, back out again.
-RECOVERIES = (
-    (Twist2D(vx=-0.2), 1.2),
-    (Twist2D(omega=0.8), 1.5),
-    (Twist2D(vx=-0.2), 1.5),
+SHIFT_M = (
+    0.03  # by which a correction of the map moves the robot on it, from which the path is sent anew
 )
+SHIFT_RAD = 0.02
 
 
 @dataclasses.dataclass
@@ -67,11 +67,18 @@ class _Goal:
     mode: NavMode
     epoch: int
     life: GoalLife
-    route: Route = dataclasses.field(init=False)  # there before the goal is in force
+    route: Route = dataclasses.field(init=False)  # in the map; there before the goal is in force
+    sent_with: Pose2D = (
+        NO_CORRECTION  # map_from_odom that the robot side's copy of the path was made with
+    )
+    paths: int = 0  # sent
+    path_reason: PathReason = PathReason.NONE
 
 
 class PlannerActor:
     """Takes goals, plans and replans paths, and says how it goes.
+
+    Goals, routes and NavStatus are in the frame map, what goes to the platform and comes from it in odom.
 
     Reads:     MapperActor.snapshot, PlatformActor.odometry, PlatformActor.follow_report
     Publishes: Path to PlatformActor.follow, with a lease that each look at the progress renews; NavStatus
@@ -168,6 +175,7 @@ class PlannerActor:
     async def _begin(self, goal: _Goal, revoked: int) -> None:
         """Plan, send the path, and only then put the goal in force."""
         goal.route, _ = await self._plan(goal.request)
+        goal.path_reason = PathReason.NEW_GOAL
         if revoked != self._revoked:
             raise SupersededRequest("It was cancelled while it was planned.")
         await self._send(goal)
@@ -175,7 +183,7 @@ class PlannerActor:
             self._publish_end(NavState.CANCELLED, "SUPERSEDED", "A newer goal took its place.")
         self._goal = goal
         self._publish(_first_status(goal, NavState.PLANNING))
-        self._tell(goal.life.planned(time.monotonic()), None)
+        self._tell(goal.life.planned(time.monotonic(), goal.route.length), None)
 
     async def _refused(self, goal: _Goal, error: RhinoError) -> None:
         """Clean up after a goal that did not begin. A mission's own goal in force is the mission's business."""
@@ -278,20 +286,24 @@ class PlannerActor:
 
     async def _step(self, goal: _Goal) -> None:
         report = await call(self._platform.follow_report.remote(goal.id))
+        if report.pose is not None:
+            report = dataclasses.replace(report, pose=self._in_map(report.pose))
         blocked = await self._is_blocked(goal.route, report.pose)
         if goal is not self._goal:
             return
         decision = goal.life.step(report, time.monotonic(), path_is_blocked=blocked)
         if decision.action is Action.PLAN:
             decision = await self._replan(goal, decision)
-        elif decision.action is Action.RECOVER:
-            await self._recover(goal)
+        if decision.action is Action.RECOVER:
+            await self._recover(goal, decision)
         if goal is not self._goal:
             return
         if decision.action is Action.END:
             await self._end_goal(decision.state, decision.reason, decision.message)
-        else:
-            self._tell(decision, report)
+            return
+        if report.state in (FollowState.FOLLOWING, FollowState.WAITING):
+            await self._follow_correction(goal, report.pose)
+        self._tell(decision, report)
 
     async def _is_blocked(self, route: Route, pose: Pose2D | None) -> bool:
         snapshot = self._map
@@ -300,32 +312,43 @@ class PlannerActor:
         return await asyncio.to_thread(self._router.is_blocked, route, snapshot, pose)
 
     async def _replan(self, goal: _Goal, decision: Decision) -> Decision:
-        """Plan again while the robot drives on, and send the new path if the goal still stands."""
+        """Plan again while the robot drives on, and send the new path if it is needed or clearly better."""
         try:
             route, pose = await self._plan(goal.request)
             if await self._is_blocked(route, pose):
                 raise PlanningError("The map changed while it was planned.")
         except PlanningError as error:
             return goal.life.plan_failed(error, time.monotonic())
-        if goal is not self._goal:
+        snapshot = self._map
+        if goal is not self._goal or snapshot is None:
             return decision
-        goal.route = route
-        try:
-            await self._send(goal)
-        except ControlError as error:
-            return Decision(Action.END, NavState.CANCELLED, error.code, error.message)
-        planned = goal.life.planned(time.monotonic())
+        if decision.must_replace or await asyncio.to_thread(
+            self._router.is_better, route, goal.route, snapshot, pose
+        ):
+            goal.route, goal.path_reason = route, decision.why
+            try:
+                await self._send(goal)
+            except ControlError as error:
+                return Decision(Action.END, NavState.CANCELLED, error.code, error.message)
+            planned = goal.life.planned(time.monotonic(), route.length)
+        else:
+            planned = goal.life.kept(time.monotonic())
         return planned if decision.state is not NavState.PAUSED else decision
 
-    async def _recover(self, goal: _Goal) -> None:
-        twist, duration = RECOVERIES[goal.life.attempts % len(RECOVERIES)]
-        logger.info("goal %d: recovery %d: %s", goal.id, goal.life.attempts + 1, twist)
-        goal.life.recovering(time.monotonic(), duration)
+    async def _recover(self, goal: _Goal, decision: Decision) -> None:
+        logger.info(
+            "goal %d: %s: recovery %d: %s",
+            goal.id,
+            decision.reason,
+            goal.life.attempts + 1,
+            decision.motion,
+        )
+        goal.life.recovering(time.monotonic(), decision.duration)
         with contextlib.suppress(ControlError):  # the next report says who stopped it
             await call(
                 self._platform.nudge.remote(  # type: ignore[call-arg]  # Ray's types drop defaults
-                    twist,
-                    duration,
+                    decision.motion,
+                    decision.duration,
                     goal_id=goal.id,
                     epoch=goal.epoch,
                     client=goal.request.client,
@@ -333,8 +356,28 @@ class PlannerActor:
                 )
             )
 
+    async def _follow_correction(self, goal: _Goal, pose: Pose2D | None) -> None:
+        """Send the path anew where the map has been found to lie elsewhere under the robot than when it was sent."""
+        if pose is None or self._correction == goal.sent_with:
+            return
+        odom_from_map = inverse(self._correction.as_tuple())
+        here = compose(odom_from_map, pose.as_tuple())
+        there = compose(inverse(goal.sent_with.as_tuple()), pose.as_tuple())
+        turned = abs(wrap_angle(here[2] - there[2]))
+        if math.dist(here[:2], there[:2]) > SHIFT_M or turned > SHIFT_RAD:
+            with contextlib.suppress(ControlError):  # the next report says why it is not taken
+                await self._send(goal)
+
+    @property
+    def _correction(self) -> Pose2D:
+        """Where odom lies in the newest map."""
+        return self._map.map_from_odom if self._map else NO_CORRECTION
+
+    def _in_map(self, pose: Pose2D) -> Pose2D:
+        return Pose2D(*compose(self._correction.as_tuple(), pose.as_tuple()))
+
     async def _plan(self, request: GoalRequest) -> tuple[Route, Pose2D]:
-        """Return a route on the newest map, and the pose that it starts from. Raises PlanningError."""
+        """Return a route on the newest map, and the pose in it that it starts from. Raises PlanningError."""
         snapshot = self._map
         if snapshot is None or snapshot.is_empty:
             raise NoMap()
@@ -342,23 +385,28 @@ class PlannerActor:
         if odometry is None:
             raise NoMap("There is no odometry yet.")
         mode = request.mode or self._mode
+        placed = compose(snapshot.map_from_odom.as_tuple(), odometry.pose.as_tuple())
+        pose = Pose2D(*placed)
         async with self._routing:
-            route = await asyncio.to_thread(
-                self._router.plan, snapshot, odometry.pose, request, mode
-            )
-        return route, odometry.pose
+            route = await asyncio.to_thread(self._router.plan, snapshot, pose, request, mode)
+        return route, pose
 
     async def _send(self, goal: _Goal) -> FollowReport:
         request, route = goal.request, goal.route
+        correction = self._correction
+        odom_from_map = inverse(correction.as_tuple())
+        yaw = None if request.yaw is None else wrap_angle(request.yaw + odom_from_map[2])
+        goal.sent_with = correction
+        goal.paths += 1
         return await call(
             self._platform.follow.remote(
                 Path(
                     goal_id=goal.id,
                     epoch=goal.epoch,
-                    poses=route.poses,
+                    poses=transform_poses(odom_from_map, route.poses),
                     client=request.client,
                     rank=request.rank,
-                    final_yaw=request.yaw,
+                    final_yaw=yaw,
                     length=route.length,
                     map_epoch=route.map_version[0],
                     map_seq=route.map_version[1],
@@ -423,6 +471,8 @@ class PlannerActor:
                 plan_time=route.plan_time,
                 plans=goal.life.plans,
                 path=route.poses[:, :2],
+                path_reason=goal.path_reason,
+                paths=goal.paths,
                 **changes,  # type: ignore[arg-type]
             )
         )

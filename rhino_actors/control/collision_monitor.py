@@ -53,6 +53,21 @@ class CollisionMonitor:
         band &= (np.abs(x - frame.pose.x) <= REACH) & (np.abs(y - frame.pose.y) <= REACH)
         self._x, self._y = x[band].astype(np.float64), y[band].astype(np.float64)
 
+    def clearance(self, pose: Pose2D) -> float:
+        """Return how far the body is from the nearest points that are not its own [m]; inf: none near."""
+        if not self._config.enabled or len(self._x) == 0:
+            return math.inf
+        cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
+        dx, dy = self._x - pose.x, self._y - pose.y
+        beyond_x = np.abs(cos * dx + sin * dy) - self._half_length
+        beyond_y = np.abs(cos * dy - sin * dx) - self._half_width
+        outside = np.maximum(beyond_x, beyond_y) > -RIM
+        if np.count_nonzero(outside) < self._config.min_points:
+            return math.inf
+        gaps = np.hypot(np.maximum(beyond_x[outside], 0.0), np.maximum(beyond_y[outside], 0.0))
+        last = self._config.min_points - 1
+        return float(np.partition(gaps, last)[last])
+
     def limit(self, twist: Twist2D, pose: Pose2D) -> Limited:
         """Return the twist, slower where the way is short, or zero where there is none.
 

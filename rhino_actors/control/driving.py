@@ -61,7 +61,8 @@ class PathDriving:
         Raises:
             ValueError: there is no path.
         """
-        step = self._follower.step(pose, speed=speed, dt=dt)
+        clearance = self._monitor.clearance(pose)
+        step = self._follower.step(pose, speed=speed, dt=dt, clearance=clearance)
         if step.arrived:
             twist, obstacle = Twist2D(), ""
         else:

@@ -1,7 +1,10 @@
-"""PathFollower: (pose, path) -> body twist. Aims at a point ahead on the path, a P-controller turns towards it.
+"""PathFollower: (pose, path) -> body twist. Aims at a point ahead on the path and turns towards it.
 
 Pure. The aim point is that of pure pursuit (R. C. Coulter, CMU-RI-TR-92-01); the turn is proportional to the
-heading error instead of the arc through the point, because the robot can turn on the spot.
+heading error instead of the arc through the point, because the robot can turn on the spot. Two modes: `p` is that
+alone; `regulated` chooses its speed by what comes (bends, narrow places, the goal), brakes in time for it, and goes
+sideways back to the path, for a legged robot can. Source of the rules: regulated pure pursuit (Macenski et al. 2023);
+own form.
 """
 
 import math
@@ -11,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import FollowerConfig
+from rhino_actors.errors import ConfigError
 from rhino_actors.geometry import wrap_angle
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 
@@ -23,6 +27,17 @@ DRIVE_BACK = (
 CRAB_SPEED = 0.25  # [m/s] of a body that moves without turning
 CRAB_DISTANCE = 0.4  # [m] along the path before it tries to turn again
 BEND_SLOW_DOWN = 0.6  # share of the speed that a bend of 90 degrees ahead takes away
+
+# Of the regulated mode.
+AIM_S = 0.9  # time ahead of the aim point
+AIM_MIN, AIM_MAX = 0.35, 0.70  # [m] nearest and farthest aim point
+FACING = 0.35  # [rad] heading error at which turning on the spot ends
+SIDEWAYS_HEADING = 0.6  # [rad] heading error beyond which it does not go sideways
+NEAR_GOAL = 0.35  # [m] from the goal within which it does not turn to it any more, but steps to it
+BEND_LOOK = 1.0  # [m] of the path ahead that is looked at for bends
+BEND_SPAN = 0.3  # [m] over which a bend is measured
+BEND_STEP = 0.1  # [m]
+MODES = ("regulated", "p")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,11 @@ class PathFollower:
     """Follows one path at a time; a new one may replace it in mid-drive."""
 
     def __init__(self, config: FollowerConfig) -> None:
+        """Take the configuration. Raises ConfigError when there is no such mode."""
+        if config.mode not in MODES:
+            raise ConfigError(f"follower.mode is {config.mode!r}.", f"Known: {', '.join(MODES)}.")
         self._config = config
+        self._turning = False
         self._points: NDArray[np.float64] = np.zeros((0, 2))
         self._along: NDArray[np.float64] = np.zeros(0)
         self._drive_back = DRIVE_BACK * config.goal_tolerance
@@ -94,13 +113,16 @@ class PathFollower:
         self._aligning = False
         self._crab_until = -math.inf
 
-    def step(self, pose: Pose2D, *, speed: float, dt: float) -> FollowStep:
+    def step(
+        self, pose: Pose2D, *, speed: float, dt: float, clearance: float = math.inf
+    ) -> FollowStep:
         """Return the twist for this control period.
 
         Args:
             pose: newest, in odom.
             speed: [m/s] forward speed last sent, from which it speeds up.
             dt: [s] control period.
+            clearance: [m] free floor around the body, as far as it is known.
 
         Raises:
             ValueError: there is no path.
@@ -123,7 +145,11 @@ class PathFollower:
         if self._crab_until > -math.inf:
             twist = self.crab_twist(pose)
         else:
-            twist = self._drive(pose, max(remaining, to_goal), speed, dt)
+            left = max(remaining, to_goal)
+            if self._config.mode == "p":
+                twist = self._drive(pose, left, speed, dt)
+            else:
+                twist = self._regulated(pose, left, to_goal, speed, dt, clearance)
         return FollowStep(twist, False, max(remaining, to_goal), deviation)
 
     def crab_twist(self, pose: Pose2D) -> Twist2D:
@@ -175,6 +201,83 @@ class PathFollower:
         wanted *= 1.0 - self._bend(aim) * BEND_SLOW_DOWN
         wanted = max(wanted, config.min_speed) * (1.0 - off * off)
         return Twist2D(vx=min(wanted, max(speed, 0.0) + config.acceleration * dt), omega=omega)
+
+    def _regulated(
+        self,
+        pose: Pose2D,
+        remaining: float,
+        to_goal: float,
+        speed: float,
+        dt: float,
+        clearance: float,
+    ) -> Twist2D:
+        config = self._config
+        ahead = max(AIM_MIN, min(AIM_MAX, AIM_S * speed))
+        aim = self._point_at(self._progress + ahead)
+        error = wrap_angle(math.atan2(aim[1] - pose.y, aim[0] - pose.x) - pose.yaw)
+        if remaining <= NEAR_GOAL:
+            self._turning = False
+            return self._step_to_goal(error, to_goal, speed, dt)
+        self._turning = abs(error) > (FACING if self._turning else config.rotate_in_place_angle)
+        omega = self._turn(error)
+        fastest = max(speed, 0.0) + config.acceleration * dt
+        slowest = max(speed, 0.0) - config.deceleration * dt
+        if self._turning:
+            return Twist2D(vx=max(0.0, slowest), omega=omega)
+        wanted = min(
+            config.cruise_speed * math.cos(error) ** 2,
+            self._bend_speed(),
+            math.sqrt(2.0 * config.deceleration * remaining),
+            self._speed_in(clearance),
+        )
+        vx = min(fastest, max(wanted, config.min_speed, slowest))
+        vy = self._back_to_path(pose) if abs(error) < SIDEWAYS_HEADING else 0.0
+        return Twist2D(vx, vy, omega)
+
+    def _step_to_goal(self, error: float, to_goal: float, speed: float, dt: float) -> Twist2D:
+        """Return the twist over the last stretch: towards the goal in whatever direction, without turning."""
+        config = self._config
+        pace = max(config.min_speed, min(math.sqrt(2.0 * config.deceleration * to_goal), 0.35))
+        vx, vy = pace * math.cos(error), pace * math.sin(error)
+        most = config.max_vy
+        if abs(vy) > most:
+            vx, vy = vx * most / abs(vy), math.copysign(most, vy)
+        vx = min(speed + config.acceleration * dt, max(speed - config.deceleration * dt, vx))
+        return Twist2D(vx, vy, 0.0)
+
+    def _back_to_path(self, pose: Pose2D) -> float:
+        """Return the sideways speed that takes the body back over the path."""
+        x, y = self._point_at(self._progress)
+        aside = -math.sin(pose.yaw) * (x - pose.x) + math.cos(pose.yaw) * (y - pose.y)
+        most = self._config.max_vy
+        return max(-most, min(most, self._config.lateral_gain * aside))
+
+    def _speed_in(self, clearance: float) -> float:
+        """Return the speed for so much free floor around the body [m]."""
+        config = self._config
+        if clearance >= config.slow_clearance:
+            return config.cruise_speed
+        slow = min(config.narrow_speed, config.cruise_speed)
+        return slow + (config.cruise_speed - slow) * clearance / config.slow_clearance
+
+    def _bend_speed(self) -> float:
+        """Return the speed from which it can still brake for every bend within BEND_LOOK [m] ahead."""
+        config = self._config
+        first = self._progress
+        along = np.arange(first, first + BEND_LOOK + BEND_SPAN + 1e-9, BEND_STEP)
+        x = np.interp(along, self._along, self._points[:, 0])
+        y = np.interp(along, self._along, self._points[:, 1])
+        headings = np.arctan2(np.diff(y), np.diff(x))
+        real = along[1:] <= self._along[-1]
+        apart = round(BEND_SPAN / BEND_STEP)
+        turns = np.abs(
+            np.remainder(headings[apart:] - headings[:-apart] + np.pi, 2 * np.pi) - np.pi
+        )
+        turns = np.where(real[apart:], turns, 0.0)
+        bends = np.maximum(turns / BEND_SPAN, 1e-6)
+        allowed = np.minimum(np.sqrt(config.lateral_acceleration / bends), config.max_omega / bends)
+        before = along[: len(bends)] - first
+        return float(np.sqrt(allowed**2 + 2.0 * config.deceleration * before).min())
 
     def _turn(self, error: float) -> float:
         most = self._config.max_omega

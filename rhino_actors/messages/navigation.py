@@ -44,12 +44,25 @@ class NavState(StrEnum):
         return self in (NavState.PLANNING, NavState.FOLLOWING, NavState.RECOVERING, NavState.PAUSED)
 
 
+class PathReason(StrEnum):
+    """Why the path in force is another one than before."""
+
+    NONE = ""
+    NEW_GOAL = "NEW_GOAL"
+    BETTER = "BETTER"  # a clearly better way has opened
+    BLOCKED = "BLOCKED"  # the map shows an obstacle on it
+    OBSTACLE = "OBSTACLE"  # the robot stood before something
+    LEFT = "LEFT"  # the robot was too far off it
+    RECOVERED = "RECOVERED"  # a recovery motion is over
+    LOST = "LOST"  # the robot side had none any more
+
+
 @dataclass(frozen=True, slots=True)
 class GoalRequest:
     """What a client asks the planner for."""
 
-    x: float  # [m] in odom
-    y: float  # [m] in odom
+    x: float  # [m] in the map
+    y: float  # [m] in the map
     yaw: float | None = None  # [rad]; None keeps the heading of arrival
     client: str = "unknown"  # who asks; the name that others see
     rank: Rank = Rank.HUMAN
@@ -127,8 +140,10 @@ class NavStatus:
     through_unknown: bool = False
     plan_time: float = 0.0  # [s] the last plan took
     plans: int = 0  # plans made for this goal
-    path: NDArray[np.float64] | None = None  # (N, 2) x, y [m] in odom of the path in force
+    path: NDArray[np.float64] | None = None  # (N, 2) x, y [m] in the map of the path in force
     seq: int = 0  # counts every change
+    path_reason: str = ""  # PathReason: why the path in force took the place of another
+    paths: int = 0  # sent for this goal; plans that gave no better one are not
 
 
 class MissionKind(StrEnum):

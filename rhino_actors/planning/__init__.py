@@ -6,6 +6,7 @@ from rhino_actors.planning.coarse import CoarsePlanner
 from rhino_actors.planning.goal import free_start, nearest_free_goal
 from rhino_actors.planning.guided import GoalField, GuidedPlanner, build_field
 from rhino_actors.planning.path import (
+    cost_of,
     crosses_unknown,
     first_blocked,
     nearest_index,
@@ -14,6 +15,7 @@ from rhino_actors.planning.path import (
     poses_from_cells,
     remaining_length,
     shortcut,
+    smoothed,
 )
 from rhino_actors.planning.progress import ProgressChecker
 
@@ -25,6 +27,7 @@ __all__ = [
     "Planner",
     "ProgressChecker",
     "build_field",
+    "cost_of",
     "cost_to_go",
     "crosses_unknown",
     "first_blocked",
@@ -38,6 +41,7 @@ __all__ = [
     "poses_from_cells",
     "remaining_length",
     "shortcut",
+    "smoothed",
     "warm_up",
 ]
 

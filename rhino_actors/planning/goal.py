@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,61 @@ from rhino_actors.messages.grid import (
     FREE,
     INSCRIBED_INFLATED_OBSTACLE,
     NO_INFORMATION,
+    UNKNOWN,
     GridGeometry,
+    MapSnapshot,
 )
 from rhino_actors.planning.astar import check_costmap, cost_to_go, is_passable
 from rhino_actors.planning.search import MAX_COST, Cell
 
 Inflate = Callable[[NDArray[np.int8]], NDArray[np.uint8]]
+
+MARGIN_M = 3.0  # of unknown floor around a place outside the map, to go around what may stand there
+BLOCK_CELLS = (
+    64  # a map is extended by whole blocks, so that it keeps its size while the robot drives
+)
+
+
+def covering(snapshot: MapSnapshot, points: NDArray[np.float64]) -> MapSnapshot:
+    """Return the map, extended by unknown floor so that points (N, 2) x, y [m] lie inside with a margin.
+
+    The very snapshot if they lie inside. Cells keep their place in the world.
+    """
+    geometry = snapshot.geometry
+    rows, cols = geometry.shape
+    cells = geometry.cells_from_world(points)
+    low, high = cells.min(axis=0), cells.max(axis=0)
+    if low.min() >= 0 and high[0] < rows and high[1] < cols:
+        return snapshot
+    margin = math.ceil(MARGIN_M / geometry.resolution)
+
+    def blocks(missing: int) -> int:
+        return -(-(missing + margin) // BLOCK_CELLS) * BLOCK_CELLS if missing > 0 else 0
+
+    before = (blocks(-int(low[0])), blocks(-int(low[1])))
+    after = (blocks(int(high[0]) + 1 - rows), blocks(int(high[1]) + 1 - cols))
+    widths = ((before[0], after[0]), (before[1], after[1]))
+    occupancy = np.pad(snapshot.occupancy, widths, constant_values=UNKNOWN)
+    costmap = np.pad(snapshot.costmap, widths, constant_values=NO_INFORMATION)
+    for array in (occupancy, costmap):
+        array.flags.writeable = False
+    x, y = geometry.origin
+    origin = (x - before[1] * geometry.resolution, y - before[0] * geometry.resolution)
+    shape = (occupancy.shape[0], occupancy.shape[1])
+    return replace(
+        snapshot,
+        geometry=GridGeometry(geometry.resolution, origin, shape),
+        occupancy=occupancy,
+        costmap=costmap,
+    )
+
+
+def outside_by(geometry: GridGeometry, x: float, y: float) -> float:
+    """Return how far a point lies outside the grid [m]; 0 inside."""
+    rows, cols = geometry.shape
+    dx = max(geometry.origin[0] - x, x - geometry.origin[0] - cols * geometry.resolution, 0.0)
+    dy = max(geometry.origin[1] - y, y - geometry.origin[1] - rows * geometry.resolution, 0.0)
+    return math.hypot(dx, dy)
 
 
 def free_start(

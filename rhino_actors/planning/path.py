@@ -1,4 +1,4 @@
-"""From cells to a path that a robot drives: shortened, in metres, with headings; and questions about such a path.
+"""From cells to a path that a robot drives: shortened, smoothed, in metres; and questions about such a path.
 
 Poses are (N, 3) float64 x, y [m], yaw [rad] in the grid's frame. Nothing here leaves the cells that the planner may
 use: a segment is followed through every cell that it touches, and between two cells that meet only in a corner both
@@ -23,6 +23,9 @@ Poses = NDArray[np.float64]
 Point = tuple[float, float]
 
 _SAME = 1e-9  # cells: two crossings nearer than this are one corner
+_ROUNDS = 60  # of smoothing, at most
+_PULL = 0.98  # of the way to the middle of its neighbours: whole ways would end on the cells' very edges
+_SETTLED = 0.01  # cells: a round in which no point moved farther ends it
 
 
 def poses_from_cells(
@@ -64,7 +67,55 @@ def poses_from_cells(
             points[i] = end
     if len(points) == 2 and np.array_equal(points[0], points[1]):
         points = points[:1]
-    return _with_headings(_resampled(points, spacing))
+    bent = _resampled(points, spacing)
+    return _with_headings(
+        smoothed(bent, costmap, geometry, cost_weight=cost_weight, allow_unknown=allow_unknown)
+    )
+
+
+def smoothed(
+    points: NDArray[np.float64],
+    costmap: NDArray[np.uint8],
+    geometry: GridGeometry,
+    *,
+    cost_weight: float = 3.0,
+    allow_unknown: bool = True,
+) -> NDArray[np.float64]:
+    """Return a path (N, 2) x, y [m] with its corners rounded; both ends stay.
+
+    Each point in turn moves towards the middle of its neighbours where both segments that this makes are passable and no
+    dearer than the two before. So every step leaves a path that can be driven and costs no more.
+    """
+    if len(points) < 3:
+        return points
+    scaled = (points[:, ::-1] - geometry.origin[::-1]) / geometry.resolution
+    scaled = np.ascontiguousarray(scaled)
+    _relax(scaled, _rates(cost_weight, allow_unknown), _read_only(costmap), _ROUNDS)
+    soft: NDArray[np.float64] = scaled[:, ::-1] * geometry.resolution + np.array(geometry.origin)
+    soft[[0, -1]] = points[[0, -1]]
+    # Metres and cells differ by rounding, and what is driven is checked in metres.
+    if path_is_blocked(costmap, soft, geometry, 0, allow_unknown):
+        return points
+    return soft
+
+
+def cost_of(
+    poses: Poses,
+    costmap: NDArray[np.uint8],
+    geometry: GridGeometry,
+    from_index: int = 0,
+    *,
+    cost_weight: float = 3.0,
+    allow_unknown: bool = True,
+) -> float:
+    """Return what the rest of a path costs [m]: its length, weighed as the planner weighs it; inf if it is blocked.
+
+    The cell of the pose at `from_index` may be blocked: the robot is there already.
+    """
+    scaled = np.ascontiguousarray(poses[from_index:, 1::-1], np.float64)
+    scaled = (scaled - geometry.origin[::-1]) / geometry.resolution
+    cost = _cost(scaled, _rates(cost_weight, allow_unknown), _read_only(costmap))
+    return float(cost) * geometry.resolution
 
 
 def shortcut(
@@ -158,6 +209,7 @@ def warm_up() -> None:
     cells = np.array([[0, 0], [1, 1], [2, 2]], np.int32)
     poses = poses_from_cells(cells, np.zeros((3, 3), np.uint8), geometry, spacing=0.5)
     path_is_blocked(np.zeros((3, 3), np.uint8), poses, geometry)
+    cost_of(poses, np.zeros((3, 3), np.uint8), geometry)
 
 
 def _rates(cost_weight: float, allow_unknown: bool) -> NDArray[np.float64]:
@@ -297,3 +349,41 @@ def _first_blocked(points, rates, costmap):  # type: ignore[no-untyped-def]
         if _segment_cost(row0, col0, row1, col1, rates, costmap, row, col) == np.inf:
             return i
     return -1
+
+
+@njit(nogil=True, cache=True)
+def _relax(points, rates, costmap, rounds):  # type: ignore[no-untyped-def]
+    """Smooth a path of points (row, col in cells) in place, and return the number of rounds that it took."""
+    count = len(points)
+    costs = np.empty(count - 1)
+    for i in range(count - 1):
+        (row0, col0), (row1, col1) = points[i], points[i + 1]
+        costs[i] = _segment_cost(row0, col0, row1, col1, rates, costmap, -1, -1)
+    for turn in range(rounds):
+        farthest = 0.0
+        for i in range(1, count - 1):
+            (row0, col0), (row2, col2) = points[i - 1], points[i + 1]
+            row1 = points[i, 0] + _PULL * (0.5 * (row0 + row2) - points[i, 0])
+            col1 = points[i, 1] + _PULL * (0.5 * (col0 + col2) - points[i, 1])
+            first = _segment_cost(row0, col0, row1, col1, rates, costmap, -1, -1)
+            if first == np.inf:
+                continue
+            second = _segment_cost(row1, col1, row2, col2, rates, costmap, -1, -1)
+            if first + second <= costs[i - 1] + costs[i]:
+                farthest = max(farthest, abs(row1 - points[i, 0]), abs(col1 - points[i, 1]))
+                points[i, 0], points[i, 1] = row1, col1
+                costs[i - 1], costs[i] = first, second
+        if farthest < _SETTLED:
+            return turn + 1
+    return rounds
+
+
+@njit(nogil=True, cache=True)
+def _cost(points, rates, costmap):  # type: ignore[no-untyped-def]
+    """Return the cost of a polyline (row, col in cells), the cell of its first point exempt."""
+    row, col = int(np.floor(points[0, 0])), int(np.floor(points[0, 1]))
+    total = 0.0
+    for i in range(1, len(points)):
+        (row0, col0), (row1, col1) = points[i - 1], points[i]
+        total += _segment_cost(row0, col0, row1, col1, rates, costmap, row, col)
+    return total

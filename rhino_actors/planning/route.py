@@ -20,14 +20,14 @@ from rhino_actors.messages.grid import NO_INFORMATION, GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
 from rhino_actors.planning import astar, guided, path
 from rhino_actors.planning.astar import GridPath, Planner, is_passable
-from rhino_actors.planning.goal import free_start, nearest_free_goal
+from rhino_actors.planning.goal import covering, free_start, nearest_free_goal, outside_by
 from rhino_actors.planning.guided import GuidedPlanner
 from rhino_actors.planning.search import Cell
 
 SPACING_M = 0.10  # of the poses of a path
-FIELD_TIMEOUT_S = (
-    0.25  # a goal's field that takes longer is not built: the map is too large for it to pay
-)
+MIN_GAIN_M = 0.30  # of cost, below which no new route is better
+# A goal's field that takes longer [s] is not built: the map is too large for it to pay.
+FIELD_TIMEOUT_S = 0.25
 
 Inflate = Callable[
     [NDArray[np.int8], float], NDArray[np.uint8]
@@ -81,6 +81,9 @@ class Router:
         """
         started = time.perf_counter()
         deadline = started + self._config.timeout_s
+        reach = self._config.unknown_reach if request.allow_unknown else 0.0
+        if 0.0 < outside_by(snapshot.geometry, request.x, request.y) <= reach:
+            snapshot = covering(snapshot, np.array([(request.x, request.y)]))
         geometry = snapshot.geometry
         costmap = self._leaving(snapshot, pose, request.allow_unknown)
         start = geometry.cell_from_world(pose.x, pose.y)
@@ -139,6 +142,8 @@ class Router:
     def is_blocked(self, route: Route, snapshot: MapSnapshot, pose: Pose2D | None) -> bool:
         """Say whether a map shows an obstacle on what is left of a route, seen from a pose."""
         first = path.nearest_index(route.poses, pose.x, pose.y) if pose else 0
+        if route.allow_unknown:
+            snapshot = covering(snapshot, route.poses[first:, :2])
         costmap = snapshot.costmap
         if pose:
             try:
@@ -197,6 +202,31 @@ class Router:
             except PlanTimedOut:
                 self._field_in_time = False
         return self._guided.plan(start, should_stop=is_late)
+
+    def is_better(self, new: Route, old: Route, snapshot: MapSnapshot, pose: Pose2D) -> bool:
+        """Say whether a new route is worth leaving the old one for: that one is blocked, or costs clearly more."""
+        costs = []
+        for route in (new, old):
+            first = path.nearest_index(route.poses, pose.x, pose.y)
+            rest = route.poses[min(first + 1, len(route.poses) - 1) :, :2]
+            points = np.concatenate([[[pose.x, pose.y]], rest])
+            around = covering(snapshot, points) if route.allow_unknown else snapshot
+            try:
+                costmap = self._leaving(around, pose, route.allow_unknown)
+            except (StartOccupied, StartOutsideMap):
+                return True
+            costs.append(
+                path.cost_of(
+                    points,
+                    costmap,
+                    around.geometry,
+                    cost_weight=self._config.cost_weight,
+                    allow_unknown=route.allow_unknown,
+                )
+            )
+        if not np.isfinite(costs[1]):
+            return True
+        return costs[1] - costs[0] > max(MIN_GAIN_M, self._config.better_by * costs[1])
 
     def _leaving(
         self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool

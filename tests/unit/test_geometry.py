@@ -11,6 +11,7 @@ from rhino_actors.geometry import (
     quaternion_from_yaw,
     tilt_from_quaternion,
     transform_points,
+    transform_poses,
     wrap_angle,
     yaw_from_quaternion,
 )
@@ -82,3 +83,14 @@ def test_points_keep_their_height_and_the_given_array_is_not_changed() -> None:
     np.testing.assert_allclose(moved, [[2.0, 4.0, 0.7]], atol=1e-6)
     np.testing.assert_array_equal(points, np.array([[1.0, 0.0, 0.7]], dtype=np.float32))
     assert transform_points((0.0, 0.0, 0.0), np.empty((0, 2))).shape == (0, 2)
+
+
+def test_poses_are_moved_like_one_frame_after_the_other() -> None:
+    rng = np.random.default_rng(5)
+    poses = np.column_stack([rng.uniform(-9, 9, (50, 2)), rng.uniform(-math.pi, math.pi, 50)])
+    frame = (1.0, -2.0, 2.5)
+    moved = transform_poses(frame, poses)
+    for before, after in zip(poses.tolist(), moved.tolist(), strict=True):
+        assert after == pytest.approx(compose(frame, tuple(before)))
+    assert (moved[:, 2] > -math.pi).all() and (moved[:, 2] <= math.pi).all()
+    np.testing.assert_allclose(transform_poses(inverse(frame), moved)[:, :2], poses[:, :2])

@@ -8,6 +8,7 @@ import numpy as np
 
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import ActorUnavailable, SupersededRequest
+from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
@@ -37,7 +38,7 @@ class ScriptedPlatform:
 
     async def odometry(self, newer_than: int = 0, wait: float = 0.0) -> Odometry:
         position = (self.pose.x, self.pose.y, 0.3)
-        return Odometry(1, 0.0, position, (0.0, 0.0, 0.0, 1.0), Twist2D())
+        return Odometry(1, 0.0, position, quaternion_from_yaw(self.pose.yaw), Twist2D())
 
     async def claim(
         self,
@@ -108,6 +109,7 @@ class ScriptedMapper:
         self._snapshot: MapSnapshot | None = None
         self._seq = 0
         self.is_gone = False
+        self.correction = Pose2D(0.0, 0.0, 0.0)  # map_from_odom of what is shown next
 
     def show(self, occupancy: np.ndarray, origin: tuple[float, float] = (0.0, 0.0)) -> None:
         self._seq += 1
@@ -121,7 +123,16 @@ class ScriptedMapper:
         )
         geometry = GridGeometry(RESOLUTION, origin, occupancy.shape)
         area = float((occupancy >= 0).sum()) * RESOLUTION**2
-        self._snapshot = MapSnapshot(1, self._seq, 0.0, geometry, occupancy, costmap, area)
+        self._snapshot = MapSnapshot(
+            1,
+            self._seq,
+            0.0,
+            geometry,
+            occupancy,
+            costmap,
+            area,
+            map_from_odom=self.correction,
+        )
 
     async def snapshot(self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0) -> Any:
         if self.is_gone:

@@ -18,6 +18,7 @@ from rhino_actors.errors import (
     NoMap,
     SupersededRequest,
 )
+from rhino_actors.geometry import compose, inverse, transform_poses
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, OCCUPIED
 from rhino_actors.messages.navigation import FollowState, GoalRequest, NavState, NavStatus, Rank
@@ -37,7 +38,9 @@ class Scene:
             CONFIG, platform=FakeHandle(self.platform), mapper=FakeHandle(self.mapper)
         )
 
-    def show_room(self, box: bool = False) -> None:
+    def show_room(self, box: bool = False, correction: Pose2D | None = None) -> None:
+        if correction is not None:
+            self.mapper.correction = correction
         occupancy = np.full((120, 120), FREE, np.int8)
         occupancy[[0, -1], :] = OCCUPIED
         if box:
@@ -268,3 +271,97 @@ async def test_each_look_at_the_progress_keeps_the_status_fresh(scene: Scene) ->
     status = await scene.planner.status()
     newer = await scene.planner.status(status.seq, 2.0)
     assert newer.seq > status.seq and newer.distance_remaining == 1.0
+
+
+CORRECTION = Pose2D(2.0, -1.0, 0.7)  # map_from_odom
+
+
+def odom_from_map(x: float, y: float, yaw: float = 0.0) -> Pose2D:
+    return Pose2D(*compose(inverse(CORRECTION.as_tuple()), (x, y, yaw)))
+
+
+async def corrected(scene: Scene, correction: Pose2D = CORRECTION) -> None:
+    """Have the map lie elsewhere than odom, and wait until the planner knows."""
+    scene.show_room(correction=correction)
+    async with asyncio.timeout(5.0):
+        while scene.planner._map is None or scene.planner._map.map_from_odom != correction:
+            await asyncio.sleep(0.01)
+
+
+async def test_goals_are_in_the_map_and_paths_in_odom(scene: Scene) -> None:
+    scene.platform.pose = odom_from_map(1.0, 1.0, 0.3)
+    await corrected(scene)
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0, yaw=1.0))
+    assert accepted.adjusted == Pose2D(4.0, 4.0, 1.0)
+    assert accepted.path is not None
+    assert accepted.path[[0, -1]].ravel() == pytest.approx([1.0, 1.0, 4.0, 4.0])
+    path = scene.platform.paths[-1]
+    end = odom_from_map(4.0, 4.0, 1.0)
+    assert path.poses[-1, :2] == pytest.approx([end.x, end.y])
+    assert path.final_yaw == pytest.approx(end.yaw)
+    here = scene.platform.pose
+    assert path.poses[0, :2] == pytest.approx([here.x, here.y])
+    again = transform_poses(CORRECTION.as_tuple(), path.poses)
+    steps = np.diff(again[:, :2], axis=0)
+    assert again[:-1, 2] == pytest.approx(np.arctan2(steps[:, 1], steps[:, 0]))
+
+
+async def test_an_obstacle_on_the_path_in_the_map_is_noticed_from_the_place_in_odom(
+    scene: Scene,
+) -> None:
+    scene.platform.pose = odom_from_map(1.0, 1.0)
+    await corrected(scene)
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    scene.show_room(box=True)
+    status = await scene.planner.status()
+    async with asyncio.timeout(5.0):
+        while status.path_reason != "BLOCKED":
+            status = await scene.planner.status(status.seq, 1.0)
+    assert status.path is not None and status.paths == 2
+    inside = (status.path > 1.75).all(axis=1) & (status.path < 3.25).all(axis=1)
+    assert not inside.any()
+
+
+async def test_a_correction_under_way_moves_the_path_that_the_robot_has(scene: Scene) -> None:
+    scene.platform.pose = odom_from_map(1.0, 1.0)
+    await corrected(scene)
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    better = Pose2D(2.0, -0.8, 0.7)
+    await corrected(scene, better)
+    end = compose(inverse(better.as_tuple()), (4.0, 4.0, 0.0))
+    async with asyncio.timeout(5.0):
+        while scene.platform.paths[-1].poses[-1, :2] != pytest.approx(end[:2]):
+            await asyncio.sleep(0.02)
+
+
+async def test_a_path_that_is_as_good_is_not_sent_again(scene: Scene) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    status = await scene.planner.status()
+    async with asyncio.timeout(5.0):
+        while status.plans < 5:
+            status = await scene.planner.status(status.seq, 1.0)
+    assert (status.paths, status.path_reason) == (1, "NEW_GOAL")
+    assert len(scene.platform.paths) == 1
+
+
+async def test_a_robot_that_gets_nowhere_recovers_and_then_says_why(scene: Scene) -> None:
+    config = RhinoConfig(
+        planner=PlannerConfig(
+            tick_hz=50.0, replan_period_s=0.1, progress_time_s=1.0, max_recoveries=1
+        )
+    )
+    stuck = Scene()
+    stuck.planner = PlannerActor(
+        config, platform=FakeHandle(stuck.platform), mapper=FakeHandle(stuck.mapper)
+    )
+    running = asyncio.create_task(stuck.planner.run())
+    stuck.show_room()
+    async with asyncio.timeout(30.0):
+        while stuck.planner._map is None:
+            await asyncio.sleep(0.01)
+    await stuck.planner.navigate(GoalRequest(4.0, 4.0))
+    status = await stuck.until(NavState.FAILED)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert status.reason == "FAILED_TO_MAKE_PROGRESS" and status.attempts == 1
+    assert len(stuck.platform.nudges) == 1

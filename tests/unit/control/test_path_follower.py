@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from rhino_actors.config import FollowerConfig
 from rhino_actors.control.path_follower import PathFollower
+from rhino_actors.errors import ConfigError
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 
 CONFIG = FollowerConfig()
+P = FollowerConfig(mode="p")
 DT = 0.05
 
 
@@ -46,16 +48,19 @@ def drive(
             record.arrived = True
             return record
         speed = step.twist.vx
-        moved = (speed * DT, 0.0, step.twist.omega * DT)
+        moved = (speed * DT, step.twist.vy * DT, step.twist.omega * DT)
         pose = Pose2D(*compose(pose.as_tuple(), moved))
         record.poses.append(pose)
     return record
 
 
 def follow(
-    points: NDArray[np.float64], start: Pose2D | None = None, final_yaw: float | None = None
+    points: NDArray[np.float64],
+    start: Pose2D | None = None,
+    final_yaw: float | None = None,
+    config: FollowerConfig = CONFIG,
 ) -> Drive:
-    follower = PathFollower(CONFIG)
+    follower = PathFollower(config)
     follower.set_path(points, final_yaw)
     return drive(follower, start or Pose2D(points[0, 0], points[0, 1], 0.0))
 
@@ -82,9 +87,11 @@ def test_it_speeds_up_no_faster_than_allowed() -> None:
     assert gains.max() <= CONFIG.acceleration * DT + 1e-9
 
 
-def test_it_slows_before_the_goal() -> None:
-    run = follow(STRAIGHT)
-    assert run.twists[-2].vx <= 0.5 * CONFIG.cruise_speed
+@pytest.mark.parametrize("config", [CONFIG, P])
+def test_it_slows_before_the_goal(config: FollowerConfig) -> None:
+    run = follow(STRAIGHT, config=config)
+    # From this speed it stands within the tolerance.
+    assert run.twists[-2].vx ** 2 <= 2.0 * config.deceleration * config.goal_tolerance
 
 
 def test_it_turns_on_the_spot_when_the_path_leads_the_other_way() -> None:
@@ -110,12 +117,67 @@ def test_a_corner_is_taken_slower_than_the_straight_and_close_to_the_path() -> N
     assert min(at_corner) < 0.7 * CONFIG.cruise_speed
 
 
-def test_twists_stay_within_the_limits() -> None:
+@pytest.mark.parametrize("config", [CONFIG, P])
+def test_twists_stay_within_the_limits(config: FollowerConfig) -> None:
     for start_yaw in (-3.0, -1.0, 0.5, 2.0):
-        for t in follow(CORNER, Pose2D(0, 0, start_yaw)).twists:
-            assert 0.0 <= t.vx <= CONFIG.cruise_speed
-            assert abs(t.omega) <= CONFIG.max_omega
-            assert t.vy == 0.0
+        for t in follow(CORNER, Pose2D(0, 0, start_yaw), config=config).twists:
+            assert 0.0 <= t.vx <= config.cruise_speed
+            assert abs(t.omega) <= config.max_omega
+            assert abs(t.vy) <= (0.0 if config.mode == "p" else config.max_vy)
+
+
+def test_the_p_mode_turns_by_its_gain_towards_the_point_ahead() -> None:
+    follower = PathFollower(P)
+    follower.set_path(STRAIGHT, None)
+    offset = 0.1
+    twist = follower.step(Pose2D(1.0, offset, 0.0), speed=0.6, dt=DT).twist
+    error = -math.atan2(offset, P.lookahead_distance)
+    assert twist.omega == pytest.approx(P.heading_gain * error)
+    assert twist.vy == 0.0
+
+
+def test_a_small_offset_is_walked_off_sideways() -> None:
+    for offset in (0.1, -0.1):
+        follower = PathFollower(CONFIG)
+        follower.set_path(STRAIGHT, None)
+        twist = follower.step(Pose2D(1.0, offset, 0.0), speed=0.6, dt=DT).twist
+        assert twist.vy * offset < 0.0
+    run = follow(STRAIGHT, Pose2D(0.0, 0.15, 0.0))
+    beyond = [abs(p.y) for p in run.poses if p.x > 1.0]
+    assert max(beyond) < 0.03
+
+
+def test_it_brakes_in_time_for_a_bend_and_no_harder_than_it_may() -> None:
+    run = follow(CORNER)
+    losses = -np.diff([t.vx for t in run.twists[:-1]])
+    assert losses.max() <= CONFIG.deceleration * DT + 1e-9
+    assert max(t.vx for t in run.twists) > 0.55
+
+
+@pytest.mark.parametrize("clearance", [0.0, 0.1, 0.15])
+def test_little_room_around_the_body_makes_it_slow(clearance: float) -> None:
+    speeds = []
+    for room in (clearance, math.inf):
+        follower, speed = PathFollower(CONFIG), 0.0
+        follower.set_path(STRAIGHT, None)
+        for k in range(40):
+            here = Pose2D(0.02 * k, 0.0, 0.0)
+            speed = follower.step(here, speed=speed, dt=DT, clearance=room).twist.vx
+        speeds.append(speed)
+    assert CONFIG.narrow_speed <= speeds[0] < speeds[1] - 0.02
+
+
+def test_at_the_goal_it_steps_to_it_instead_of_turning_to_it() -> None:
+    follower = PathFollower(CONFIG)
+    follower.set_path(STRAIGHT, None)
+    for _ in range(3):
+        twist = follower.step(Pose2D(3.95, 0.25, 0.0), speed=0.2, dt=DT).twist
+    assert twist.omega == 0.0 and twist.vy < -0.05
+
+
+def test_a_mode_that_there_is_not_is_named() -> None:
+    with pytest.raises(ConfigError, match="mode"):
+        PathFollower(FollowerConfig(mode="fast"))
 
 
 @pytest.mark.parametrize("yaw", [0.0, 1.5, math.pi, -2.5])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from rhino_actors.errors import NoPath
+from rhino_actors.mapping import inflate
 from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.planning import (
+    cost_of,
     crosses_unknown,
     first_blocked,
     nearest_index,
@@ -16,6 +18,7 @@ from rhino_actors.planning import (
     poses_from_cells,
     remaining_length,
     shortcut,
+    smoothed,
 )
 from tests import maps
 from tests.unit.planning.reference import passable, random_costmap
@@ -236,3 +239,83 @@ def test_long_path_costs_what_its_pieces_cost():
     assert path.cost == pytest.approx(path_cost(costmap, path.cells))
     vertices = shortcut(path.cells, costmap)
     assert sampled_cost(costmap, vertices.astype(float), 3.0)[0] <= path.cost * 1.01
+
+
+def grown(occupancy):
+    return inflate(
+        occupancy,
+        resolution=0.05,
+        inscribed_radius=0.3,
+        inflation_radius=0.8,
+        cost_scaling_factor=4.0,
+    )
+
+
+def bend(points):
+    """Return the sharpest turn of a polyline [rad]."""
+    headings = np.unwrap(np.arctan2(*np.diff(points, axis=0).T[::-1]))
+    return np.abs(np.diff(headings)).max(initial=0.0)
+
+
+@pytest.mark.parametrize("allow_unknown", [True, False])
+def test_smoothing_keeps_a_path_passable_and_makes_it_no_dearer(allow_unknown):
+    rng = np.random.default_rng(31)
+    geometry = GridGeometry(0.05, (-3.0, 1.0), (40, 40))
+    rounder = 0
+    for _ in range(25):
+        costmap = random_costmap(rng, (40, 40))
+        cells = np.argwhere(costmap < 253)
+        start, goal = cells[rng.integers(len(cells))], cells[rng.integers(len(cells))]
+        try:
+            path = plan_path(costmap, start, goal, allow_unknown=allow_unknown)
+        except NoPath:
+            continue
+        points = geometry.world_from_cells(path.cells)
+        soft = smoothed(points, costmap, geometry, allow_unknown=allow_unknown)
+        np.testing.assert_allclose(soft[[0, -1]], points[[0, -1]])
+        assert not path_is_blocked(costmap, soft, geometry, 0, allow_unknown)
+        before, after = (
+            cost_of(p, costmap, geometry, allow_unknown=allow_unknown) for p in (points, soft)
+        )
+        assert after <= before + 1e-9
+        rounder += bend(soft) < bend(points)
+    assert rounder > 8
+
+
+def test_smoothing_rounds_a_corner_and_leaves_the_obstacle_in_it_alone():
+    occupancy = np.zeros((60, 60), np.int8)
+    occupancy[30:, :30] = 100
+    costmap = grown(occupancy)
+    geometry = GridGeometry(0.05, (0.0, 0.0), costmap.shape)
+    first = [(0.5 + 0.1 * k, 1.0) for k in range(16)]
+    points = np.array(first + [(2.0, 1.1 + 0.1 * k) for k in range(15)])
+    soft = smoothed(points, costmap, geometry)
+    assert not path_is_blocked(costmap, soft, geometry)
+    assert bend(points) > 1.5 and bend(soft) < 0.5
+    assert path_length(soft) < path_length(points)
+
+
+def test_cost_of_a_path_is_its_length_on_free_floor_and_inf_through_a_wall():
+    costmap = np.zeros((20, 40), np.uint8)
+    geometry = GridGeometry(0.1, (0.0, 0.0), costmap.shape)
+    poses = np.array([(0.55, 1.0, 0.0), (1.5, 1.0, 0.0), (3.05, 1.0, 0.0)])
+    assert cost_of(poses, costmap, geometry) == pytest.approx(2.5)
+    costmap[:, 20:25] = 126
+    assert cost_of(poses, costmap, geometry, cost_weight=2.0) == pytest.approx(2.5 + 0.5)
+    costmap[5, 5] = 254
+    costmap[10, 5] = 254
+    assert math.isfinite(cost_of(poses, costmap, geometry)), "the robot stands there already"
+    costmap[:, 22] = 254
+    assert cost_of(poses, costmap, geometry) == math.inf
+    assert math.isfinite(cost_of(poses[2:], costmap, geometry))
+
+
+def test_poses_for_the_robot_are_smooth_where_there_is_room():
+    occupancy = np.zeros((80, 80), np.int8)
+    occupancy[36:44, 28:52] = 100
+    costmap = grown(occupancy)
+    geometry = GridGeometry(0.05, (0.0, 0.0), costmap.shape)
+    path = plan_path(costmap, (20, 40), (60, 40))
+    poses = poses_from_cells(path.cells, costmap, geometry, spacing=0.1)
+    assert not path_is_blocked(costmap, poses, geometry)
+    assert bend(poses[:, :2]) < 0.6

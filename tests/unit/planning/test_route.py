@@ -12,6 +12,7 @@ from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
+from rhino_actors.planning.goal import covering
 from rhino_actors.planning.route import Route, Router
 
 RESOLUTION = 0.05
@@ -233,3 +234,72 @@ def test_plan_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     for plan in (router.plan, router.replan):
         with pytest.raises(PlanTimedOut):
             plan(snapshot, Pose2D(5.0, 5.0), GoalRequest(5.0, 40.0), NavMode.ASTAR)
+
+
+def test_goal_outside_the_map_is_driven_to_through_unknown_floor(router: Router) -> None:
+    occupancy = _room()
+    occupancy[:, -1] = FREE
+    snapshot = _snapshot(occupancy)
+    request = GoalRequest(14.0, 3.0)
+    route = router.plan(snapshot, Pose2D(1.0, 1.0), request, NavMode.ASTAR)
+    assert route.through_unknown
+    assert route.poses[-1, :2] == pytest.approx([14.0, 3.0])
+    assert not router.is_blocked(route, snapshot, Pose2D(1.0, 1.0))
+    assert not router.is_better(route, route, snapshot, Pose2D(1.0, 1.0))
+    with pytest.raises(GoalOutsideMap):
+        refused = GoalRequest(14.0, 3.0, allow_unknown=False)
+        router.plan(snapshot, Pose2D(1.0, 1.0), refused, NavMode.ASTAR)
+
+
+@pytest.mark.parametrize("point", [(-7.0, 3.0), (3.0, -1.0), (9.0, 20.0), (3.0, 3.0)])
+def test_a_map_that_is_extended_keeps_its_cells_in_place(point: tuple[float, float]) -> None:
+    occupancy = _room()
+    _box(occupancy, 2.0, 4.0, 0.4)
+    snapshot = _snapshot(occupancy)
+    wide = covering(snapshot, np.array([point]))
+    assert wide.geometry.contains(*wide.geometry.cell_from_world(*point))
+    rows, cols = np.nonzero(wide.occupancy == OCCUPIED)
+    seen = wide.geometry.world_from_cells(np.stack([rows, cols], axis=1))
+    rows, cols = np.nonzero(occupancy == OCCUPIED)
+    meant = snapshot.geometry.world_from_cells(np.stack([rows, cols], axis=1))
+    np.testing.assert_allclose(seen, meant, atol=1e-9)
+    assert np.count_nonzero(wide.occupancy != UNKNOWN) == occupancy.size
+    inside = point == (3.0, 3.0)
+    assert (wide is snapshot) == inside
+
+
+def test_a_route_is_left_only_for_one_that_is_clearly_better_or_when_it_is_blocked(
+    router: Router,
+) -> None:
+    here = Pose2D(1.0, 3.0)
+    goal = GoalRequest(5.0, 3.0)
+    occupancy = _room()
+    _box(occupancy, 3.0, 3.0, 2.5)
+    around = router.plan(_snapshot(occupancy), here, goal, NavMode.ASTAR)
+    free = _snapshot(_room())
+    straight = router.plan(free, here, goal, NavMode.ASTAR)
+    assert router.is_better(straight, around, free, here)
+    assert not router.is_better(around, straight, free, here)
+    bowed = dataclasses.replace(straight, poses=straight.poses.copy())
+    bowed.poses[:, 1] += 0.1 * np.sin(np.linspace(0.0, math.pi, len(bowed.poses)))
+    assert not router.is_better(straight, bowed, free, here), "not for a few centimetres"
+    assert router.is_better(around, straight, _snapshot(occupancy), here)
+
+
+def test_driven_path_never_cuts_a_corner(router: Router) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        occupancy = _room()
+        for _ in range(6):
+            _box(occupancy, *rng.uniform(1.2, 5.0, 2), float(rng.uniform(0.1, 0.9)))
+        occupancy[10:30, 10:30] = FREE
+        snapshot = _snapshot(occupancy)
+        try:
+            route = router.plan(snapshot, Pose2D(1.0, 1.0), GoalRequest(5.3, 5.3), NavMode.ASTAR)
+        except (NoPath, GoalOccupied):
+            continue
+        rows, cols = np.nonzero(occupancy == OCCUPIED)
+        cells = np.stack([(cols + 0.5) * RESOLUTION, (rows + 0.5) * RESOLUTION], axis=1)
+        gaps = np.hypot(*(route.poses[1:, None, :2] - cells).transpose(2, 0, 1)).min(axis=1)
+        half_cell = RESOLUTION / math.sqrt(2.0)
+        assert gaps.min() >= ROBOT.inscribed_radius - half_cell
