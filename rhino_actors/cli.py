@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rhino_actors.config import load_config, token_path
-from rhino_actors.errors import DeployError, NotRunning, PoiNotFound, RhinoError
+from rhino_actors.errors import DeployError, InvalidRequest, NotRunning, PoiNotFound, RhinoError
 from rhino_actors.main import (
     RunRecord,
     check_nothing_runs,
@@ -422,16 +422,36 @@ def _stop_or_signal(route: str, name: signal.Signals) -> None:
 
 @app.command("cmd")
 def sport_command(
-    command: Annotated[str, typer.Argument(help="StandUp, StandDown, Sit, Hello, Stretch, ...")],
+    command: Annotated[str, typer.Argument(help="StandUp, StandDown, Sit, Hello, Pose, ...")],
+    numbers: Annotated[
+        list[str] | None,
+        typer.Argument(help="of Pose and Euler: roll=, pitch=, yaw= [rad], height= [m]"),
+    ] = None,
 ) -> None:
     """Have the robot do a sport command.
 
-    Examples:  rhino cmd StandUp  ·  rhino cmd StandDown  ·  rhino cmd Hello
+    Examples:  rhino cmd StandUp  ·  rhino cmd Hello  ·  rhino cmd Pose roll=0.2 height=-0.05
     """
-    answer = _call("POST", f"/api/cmd/{command}", {})
+    answer = _call("POST", f"/api/cmd/{command}", _numbers(numbers or []))
+    done = "".join(f" {key}={value:g}" for key, value in answer["parameters"].items())
     console.print(
-        f"{answer['command']}: accepted" + (f", {answer['message']}" if answer["message"] else "")
+        f"{answer['command']}{done}: accepted"
+        + (f", {answer['message']}" if answer["message"] else "")
     )
+
+
+def _numbers(words: list[str]) -> dict[str, float]:
+    """Read words of the form key=number. Raises InvalidRequest."""
+    numbers: dict[str, float] = {}
+    for word in words:
+        key, equals, number = word.partition("=")
+        try:
+            numbers[key] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not math.isfinite(numbers[key]):
+            raise InvalidRequest(f"{word!r} is not key=number.", "For example: roll=0.2.")
+    return numbers
 
 
 @poi_app.command("list")

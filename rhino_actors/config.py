@@ -166,6 +166,10 @@ class GateConfig:
     zero_repeats: int = option(10, "", "zero twists sent when motion ends", low=5, high=1000)
     control_rate_hz: float = option(20.0, "Hz", "control loop", low=5.0, high=100.0)
     allow_acrobatics: bool = option(False, "", "let flips, jumps and pounces through")
+    pose_tilt: float = option(0.35, "rad", "largest roll and pitch of Pose", low=0.0, high=0.75)
+    pose_yaw: float = option(0.40, "rad", "largest yaw of Pose", low=0.0, high=0.6)
+    pose_lower: float = option(0.12, "m", "how far Pose lowers the body", low=0.0, high=0.18)
+    pose_raise: float = option(0.02, "m", "how far Pose raises the body", low=0.0, high=0.03)
 
 
 @dataclass(frozen=True)

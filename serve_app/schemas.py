@@ -85,6 +85,20 @@ class VelocityRequest(RequestModel):
     omega: Finite = Field(description="[rad/s] counter-clockwise", examples=[0.0])
 
 
+class SportRequest(RequestModel):
+    """Numbers of Pose and Euler, as offsets from the level stand; what is left out is zero."""
+
+    roll: Finite | None = Field(None, description="[rad] right side down", examples=[0.2])
+    pitch: Finite | None = Field(None, description="[rad] nose down", examples=[0.0])
+    yaw: Finite | None = Field(None, description="[rad] to the left, feet where they are")
+    height: Finite | None = Field(None, description="[m] above the usual stand; not of Euler")
+
+    def parameters(self) -> dict[str, float]:
+        """Return the numbers that were given."""
+        given: dict[str, float] = self.model_dump(exclude_none=True)
+        return given
+
+
 class PoiRequest(RequestModel):
     label: Text = Field(description="1 to 200 characters", examples=["kitchen"])
     x: Finite | None = Field(None, description="[m] in odom; without x and y: where the robot is")
@@ -301,6 +315,9 @@ class SportResponse(Answer):
     accepted: bool
     code: int = Field(description="the robot's status code; 0 is success")
     message: str
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="as they were carried out, after clamping"
+    )
 
 
 class PoiModel(Answer):

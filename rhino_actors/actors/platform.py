@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import ray
@@ -18,7 +18,13 @@ from rhino_actors.control.driving import PathDriving, describe
 from rhino_actors.control.motion_gate import Health, Intent, MotionGate, MotionKind
 from rhino_actors.control.path_follower import PathFollower, checked_points
 from rhino_actors.drivers.fake import FakePlatform
-from rhino_actors.drivers.platform import ACROBATICS, Platform, check_command
+from rhino_actors.drivers.platform import (
+    ACROBATICS,
+    SPORT_PARAMETERS,
+    Platform,
+    check_command,
+    check_parameters,
+)
 from rhino_actors.errors import CommandRejected, InvalidRequest, RhinoError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
@@ -310,17 +316,28 @@ class PlatformActor:
     # sport commands
 
     @ray.method
-    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult:
+    async def sport(
+        self,
+        command: str,
+        client: str,
+        rank: Rank = Rank.HUMAN,
+        parameters: Mapping[str, float] | None = None,
+    ) -> SportResult:
         """Carry out a sport command once the robot stands still. StopMove is never refused.
+
+        `parameters` are for the commands of SPORT_PARAMETERS; the gate clamps them, and the answer has them so.
 
         Raises:
             UnknownCommand: there is none of that name.
+            InvalidRequest: a parameter that it does not take, or that is not finite.
             CommandRejected: acrobatics are off, or another command is being carried out.
             ControlHeld, EStopLatched, RobotFallen, NotConnected: not now.
         """
         check_command(command)
+        if command not in ("StopMove", "Damp"):  # what makes it safer is not refused for its form
+            check_parameters(command, parameters or {})
         self._observe(self._clock())
-        self._admit_sport(command, client, rank)
+        self._admit_sport(command, client, rank, parameters)
         if command in ("StopMove", "Damp"):
             self._send_zero()
             return await self._driver.sport(command)
@@ -331,12 +348,22 @@ class PlatformActor:
         async with self._sport_lock:
             await self._settle()
             self._observe(self._clock())
-            self._admit_sport(command, client, rank)  # much may have happened meanwhile
+            # Much may have happened meanwhile.
+            applied = self._admit_sport(command, client, rank, parameters)
+            if command in SPORT_PARAMETERS:
+                return await self._driver.sport(command, applied)
             return await self._driver.sport(command)
 
-    def _admit_sport(self, command: str, client: str, rank: Rank) -> None:
-        self._gate.admit_sport(
-            command, client, rank, self._clock(), is_acrobatic=command in ACROBATICS
+    def _admit_sport(
+        self, command: str, client: str, rank: Rank, parameters: Mapping[str, float] | None
+    ) -> dict[str, float]:
+        return self._gate.admit_sport(
+            command,
+            client,
+            rank,
+            self._clock(),
+            is_acrobatic=command in ACROBATICS,
+            parameters=parameters,
         )
 
     async def _settle(self) -> None:

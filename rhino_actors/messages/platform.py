@@ -1,5 +1,6 @@
 """The robot's own state, and the motion gate's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -49,6 +50,7 @@ class SportResult:
     accepted: bool
     code: int = 0  # the robot's status code, 0 is success
     message: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)  # as they were carried out
 
 
 class StopReason(StrEnum):

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -216,11 +216,23 @@ class FakePlatform:
         self.latched_by = ""
         return self.gate()
 
-    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult:
-        if command not in ("StandUp", "StandDown", "Hello", "Sit"):
+    async def sport(
+        self,
+        command: str,
+        client: str,
+        rank: Rank = Rank.HUMAN,
+        parameters: Mapping[str, float] | None = None,
+    ) -> SportResult:
+        if command not in ("StandUp", "StandDown", "Hello", "Sit", "Pose", "StopMove"):
             raise UnknownCommand(f"There is no command {command!r}.", "Known: StandUp, Hello.")
-        self.calls.append(f"{command} {client} {rank.name}")
-        return SportResult(command, command != "Sit", 0 if command != "Sit" else 7)
+        if parameters and command != "Pose":
+            raise InvalidRequest(f"{command} has no parameters.")
+        numbers = "".join(f" {key}={value}" for key, value in (parameters or {}).items())
+        self.calls.append(f"{command}{numbers} {client} {rank.name}")
+        if command == "Sit":
+            return SportResult(command, False, 7)
+        applied = {key: min(value, 0.35) for key, value in (parameters or {}).items()}
+        return SportResult(command, True, parameters=applied)
 
     def add_frame(self, data: bytes | None = None) -> None:
         seq = self.frames[-1].seq + 1 if self.frames else 1

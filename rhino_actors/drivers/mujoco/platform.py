@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from rhino_actors.config import MujocoConfig, RobotConfig
@@ -12,7 +13,7 @@ from rhino_actors.drivers.mujoco.link import SimulationLink
 from rhino_actors.drivers.mujoco.samples import check_senses
 from rhino_actors.drivers.mujoco.truth import Truth, unpack_truth
 from rhino_actors.drivers.mujoco.worlds import check_world
-from rhino_actors.drivers.platform import check_command
+from rhino_actors.drivers.platform import check_command, check_parameters
 from rhino_actors.errors import CommandRejected, ConfigError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, LowState, Posture, SportResult
@@ -94,15 +95,19 @@ class MujocoPlatform:
         if self._link is not None:
             self._link.send_twist(twist, time.monotonic())
 
-    async def sport(self, command: str) -> SportResult:
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
         """Begin a sport command and return the robot's answer; `state().posture` shows its progress.
 
         Raises:
             UnknownCommand: not one of SPORT_COMMANDS.
+            InvalidRequest: a parameter that the command does not take.
             NotConnected: the simulation does not run or does not answer.
         """
         check_command(command)
-        answer = await self._request(op="sport", command=command)
+        check_parameters(command, parameters or {})
+        answer = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**answer["result"])
 
     async def inject_tilt(self, roll: float, pitch: float = 0.0) -> None:

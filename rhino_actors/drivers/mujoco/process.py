@@ -93,7 +93,7 @@ class PhysicsLoop:
         """Carry out a request and return its answer. The state that it leads to is published before."""
         reply: dict[str, Any] = {"id": request["id"]}
         if request["op"] == "sport":
-            result = self._simulation.command(request["command"])
+            result = self._simulation.command(request["command"], request.get("parameters"))
             reply["result"] = asdict(result)
             if result.accepted:
                 # What was asked before a posture command or StopMove does not outlive it.

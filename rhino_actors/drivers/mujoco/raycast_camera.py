@@ -141,7 +141,7 @@ class _Paint:
         far: Array,
     ) -> Array:
         """Return RGB (n, 3) of points (n, 3) on geoms (n,), with their normals (n, 3) and distances (n,) [m]."""
-        colours = self._plain[geoms].copy()
+        colours: Array = self._plain[geoms].copy()
         which = self._texture[geoms]
         if not (which >= 0).any():
             return colours

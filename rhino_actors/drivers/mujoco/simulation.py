@@ -117,12 +117,12 @@ class Simulation:
         bodies = np.hstack([self.data.mocap_pos, self.data.mocap_quat])
         return np.concatenate([self.data.qpos, bodies.reshape(-1)])
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Carry out a sport command; see `Base.command`."""
         refusal = self.faults.active("refuse_sport")
         if refusal is not None:
             return SportResult(name, False, int(refusal["code"]), "Injected: refused.")
-        return self.base.command(name)
+        return self.base.command(name, parameters)
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Throw the robot over; see `Base.tip_over`."""

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -133,10 +133,14 @@ class Spy(FakePlatform):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.sports: list[str] = []
+        self.poses: list[Mapping[str, float] | None] = []
 
-    async def sport(self, command: str) -> SportResult:
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
         self.sports.append(command)
-        return await super().sport(command)
+        self.poses.append(parameters)
+        return await super().sport(command, parameters)
 
 
 async def test_nothing_moves_that_the_gate_did_not_let_through(rig: Rig) -> None:
@@ -147,6 +151,7 @@ async def test_nothing_moves_that_the_gate_did_not_let_through(rig: Rig) -> None
         lambda: rig.actor.nudge(AHEAD, 1.0, goal_id=1, epoch=0, client="anna", rank=Rank.HUMAN),
         lambda: rig.actor.sport("FrontFlip", "anna"),
         lambda: rig.actor.sport("Fly", "anna"),
+        lambda: rig.actor.sport("Pose", "anna", Rank.HUMAN, {"roll": math.inf}),
     ):
         with pytest.raises((InvalidRequest, SupersededRequest, CommandRejected, UnknownCommand)):
             await attempt()
@@ -706,6 +711,29 @@ async def test_a_sport_command_waits_until_the_robot_stands_still() -> None:
     assert (await rig.actor.follow_report(1)).reason is StopReason.SPORT
     assert rig.fake.state().posture is Posture.LYING
     assert (await rig.actor.velocity(AHEAD, "anna")).applied == ZERO
+
+
+async def test_a_pose_reaches_the_driver_clamped_and_a_bad_one_does_not() -> None:
+    rig = Rig()
+    spy = rig.fake = Spy(CONFIG.fake, CONFIG.robot, rig.clock)
+    rig.actor._driver = spy
+    await rig.start()
+    answer = await rig.actor.sport("Pose", "anna", Rank.HUMAN, {"roll": 9.0, "height": -0.05})
+    applied = {"roll": GATE.pose_tilt, "height": -0.05}
+    assert answer.accepted and answer.parameters == applied
+    assert spy.poses == [applied]
+    for command, parameters in (
+        ("Pose", {"roll": math.nan}),
+        ("Pose", {"lift": 0.1}),
+        ("Euler", {"height": 0.01}),
+        ("Hello", {"roll": 0.1}),
+    ):
+        with pytest.raises(InvalidRequest):
+            await rig.actor.sport(command, "anna", Rank.HUMAN, parameters)
+    with pytest.raises(ControlHeld):
+        await rig.actor.sport("Pose", "bert", Rank.HUMAN, {"roll": 0.1})
+    assert spy.sports == ["Pose"]
+    assert (await rig.actor.sport("StopMove", "bert", Rank.AGENT, {"roll": 0.1})).accepted
 
 
 async def test_an_estop_while_a_sport_command_waits_keeps_it_from_the_robot() -> None:
