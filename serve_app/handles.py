@@ -27,6 +27,7 @@ from rhino_actors.messages.navigation import (
     Rank,
 )
 from rhino_actors.messages.platform import (
+    FaultReport,
     GateDecision,
     GateStatus,
     RobotStatus,
@@ -77,6 +78,11 @@ class PlatformCalls(Protocol):
         rank: Rank = Rank.HUMAN,
         parameters: Mapping[str, float] | None = None,
     ) -> SportResult: ...
+    async def faults(self) -> FaultReport: ...
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport: ...
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport: ...
 
 
 class MapperCalls(Protocol):

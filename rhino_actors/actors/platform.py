@@ -21,14 +21,16 @@ from rhino_actors.drivers.fake import FakePlatform
 from rhino_actors.drivers.platform import (
     ACROBATICS,
     SPORT_PARAMETERS,
+    FaultySource,
     Platform,
     check_command,
     check_parameters,
 )
-from rhino_actors.errors import CommandRejected, InvalidRequest, RhinoError
+from rhino_actors.errors import CommandRejected, InvalidRequest, NotSimulated, RhinoError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
 from rhino_actors.messages.platform import (
+    FaultReport,
     GateDecision,
     GateStatus,
     Posture,
@@ -371,6 +373,48 @@ class PlatformActor:
         give_up = time.monotonic() + SETTLE_TIMEOUT_S
         while not self._gate.is_settled and time.monotonic() < give_up:
             await asyncio.sleep(self._period)
+
+    # faults on demand
+
+    @ray.method
+    async def faults(self) -> FaultReport:
+        """Return what is wrong on purpose, and what could be.
+
+        Raises:
+            NotSimulated: this driver has no faults on demand.
+            NotConnected: the simulation does not answer.
+        """
+        return await self._faulty_driver().faults()
+
+    @ray.method
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport:
+        """Let something go wrong in the simulation; return what is wrong then. It needs no lease.
+
+        Raises:
+            InvalidFault: no such fault or number, or this body cannot have it.
+            NotSimulated, NotConnected: as `faults`.
+        """
+        driver = self._faulty_driver()
+        await driver.inject(name, **values)
+        logger.warning("fault %s %s by %r", name, dict(values), client)
+        return await driver.faults()
+
+    @ray.method
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport:
+        """End the faults of a name, all without one; return what is wrong then. Raises like `inject_fault`."""
+        driver = self._faulty_driver()
+        await driver.clear_faults(name)
+        logger.warning("faults %s cleared by %r", name or "all", client)
+        return await driver.faults()
+
+    def _faulty_driver(self) -> FaultySource:
+        if not isinstance(self._driver, FaultySource):
+            raise NotSimulated(
+                f"This robot, driver {self._config.driver}, cannot have faults on demand."
+            )
+        return self._driver
 
     # loops
 

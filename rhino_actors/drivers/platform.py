@@ -1,11 +1,11 @@
 """The one protocol behind which every robot stands: fake, simulated, real."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rhino_actors.errors import InvalidRequest, UnknownCommand
 from rhino_actors.messages.geometry import Odometry, Twist2D
-from rhino_actors.messages.platform import DriverState, SportResult
+from rhino_actors.messages.platform import DriverState, FaultReport, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
 
 # Sport commands that every driver knows by name. A driver that cannot do one answers `accepted=False`.
@@ -93,3 +93,17 @@ class Platform(Protocol):
 
     def state(self) -> DriverState:
         """Return posture, battery, link and faults."""
+
+
+@runtime_checkable
+class FaultySource(Protocol):
+    """A driver that can let things go wrong on demand: a simulation."""
+
+    async def faults(self) -> FaultReport:
+        """Return what is wrong on purpose, and what could be. Raises NotConnected."""
+
+    async def inject(self, name: str, /, **values: float) -> None:
+        """Let something go wrong, from `after` [s] on and for `duration` [s]. Raises InvalidFault, NotConnected."""
+
+    async def clear_faults(self, name: str = "") -> None:
+        """End the faults of a name; all without one. Raises InvalidFault, NotConnected."""

@@ -53,6 +53,45 @@ class SportResult:
     parameters: Mapping[str, float] = field(default_factory=dict)  # as they were carried out
 
 
+@dataclass(frozen=True, slots=True)
+class FaultNumber:
+    """A number that a fault takes."""
+
+    default: float  # inf where it means never
+    unit: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """Something that a simulation can let go wrong."""
+
+    name: str
+    does: str
+    numbers: Mapping[str, FaultNumber]  # beside `after` and `duration`
+    needs_walking: bool = False
+    is_event: bool = False  # happens once, or again and again; there is nothing that lasts
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFault:
+    """A fault that was asked for, on or still to come. Times are simulated seconds from now."""
+
+    name: str
+    values: Mapping[str, float]
+    starts_in: float  # [s] 0: it is on
+    ends_in: float | None  # [s] None: it lasts until it is cleared
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """What is wrong on purpose, and what could be."""
+
+    faults: tuple[InjectedFault, ...]
+    kinds: tuple[FaultKind, ...]
+
+
 class StopReason(StrEnum):
     """Why the robot does not move as it was asked to, or not any more. A closed list, for programs and logs."""
 

@@ -13,6 +13,7 @@ from serve_app.api import (
     pages,
     pois,
     robots,
+    sim,
     state,
 )
 from serve_app.api.deps import errors, named_robot
@@ -26,6 +27,7 @@ _OF_A_ROBOT = (
     exploration.router,
     motion.router,
     pois.router,
+    sim.router,
 )
 
 

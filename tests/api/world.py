@@ -15,11 +15,13 @@ from rhino_actors.config import ServerConfig
 from rhino_actors.errors import (
     ControlHeld,
     EStopLatched,
+    InvalidFault,
     InvalidLabel,
     InvalidRequest,
     MissionRunning,
     NoGoal,
     NoMission,
+    NotSimulated,
     PoiNotFound,
     SupersededRequest,
     UnknownCommand,
@@ -40,8 +42,12 @@ from rhino_actors.messages.navigation import (
 )
 from rhino_actors.messages.platform import (
     DriverState,
+    FaultKind,
+    FaultNumber,
+    FaultReport,
     GateDecision,
     GateStatus,
+    InjectedFault,
     Posture,
     RobotStatus,
     SportResult,
@@ -105,6 +111,9 @@ class FakePlatform:
         self.frames: list[CameraFrame] = []
         self.now = 100.0
         self.longest_poll_s = 0.05
+        self.has_faults = True
+        self.injected: list[InjectedFault] = []
+        self.driver_faults: tuple[str, ...] = ()
         self.held_sticks: set[str] = set()  # whose velocities are refused until they send zero
 
     async def status(self) -> RobotStatus:
@@ -127,8 +136,11 @@ class FakePlatform:
             lidar_rate=7.7,
             camera_rate=5.0,
             control_rate=20.0,
-            driver_state=DriverState(True, Posture.STANDING, 87.0, 29.5, "off: no GPU"),
+            driver_state=DriverState(
+                True, Posture.STANDING, 87.0, 29.5, "off: no GPU", faults=self.driver_faults
+            ),
             gate=self.gate(),
+            faults=("The latch cannot be kept.", *self.driver_faults),
         )
 
     def gate(self) -> GateStatus:
@@ -233,6 +245,41 @@ class FakePlatform:
             return SportResult(command, False, 7)
         applied = {key: min(value, 0.35) for key, value in (parameters or {}).items()}
         return SportResult(command, True, parameters=applied)
+
+    def _report(self) -> FaultReport:
+        if not self.has_faults:
+            raise NotSimulated()
+        kinds = (
+            FaultKind("drop_lidar", "lidar gets lost", {"share": FaultNumber(1.0, "", 0.0, 1.0)}),
+            FaultKind(
+                "push",
+                "something pushes",
+                {"every": FaultNumber(math.inf, "s", 0.1, 9.0)},
+                needs_walking=True,
+                is_event=True,
+            ),
+        )
+        return FaultReport(tuple(self.injected), kinds)
+
+    async def faults(self) -> FaultReport:
+        return self._report()
+
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport:
+        self._report()
+        if name not in ("drop_lidar", "push"):
+            raise InvalidFault(f"There is no fault {name!r}.", "Known: drop_lidar, push.")
+        given = dict(values)
+        after, duration = given.pop("after", 0.0), given.pop("duration", None)
+        self.injected.append(InjectedFault(name, given, after, duration))
+        self.calls.append(f"fault {name} {client}")
+        return self._report()
+
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport:
+        self._report()
+        self.injected = [fault for fault in self.injected if name and fault.name != name]
+        return self._report()
 
     def add_frame(self, data: bytes | None = None) -> None:
         seq = self.frames[-1].seq + 1 if self.frames else 1

@@ -100,9 +100,14 @@ class PhysicsLoop:
                 self._void_commands = self._block["command"].newest
         elif request["op"] == "tip_over":
             self._simulation.tip_over(request["roll"], request["pitch"])
-        elif request["op"] == "inject":
+        elif request["op"] == "faults":
+            reply["faults"] = [asdict(fault) for fault in self._simulation.faults.listing()]
+        elif request["op"] in ("inject", "clear"):
             try:
-                self._simulation.inject(request["name"], request["values"])
+                if request["op"] == "clear":
+                    self._simulation.faults.clear(request["name"])
+                else:
+                    self._simulation.inject(request["name"], request["values"])
             except ConfigError as error:
                 reply["refused"] = error.args
         self.publish_state(now)

@@ -25,13 +25,20 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidRequest,
     NotConnected,
+    NotSimulated,
     RobotFallen,
     SupersededRequest,
     UnknownCommand,
 )
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
-from rhino_actors.messages.platform import Posture, SportResult, StopReason
+from rhino_actors.messages.platform import (
+    FaultReport,
+    InjectedFault,
+    Posture,
+    SportResult,
+    StopReason,
+)
 
 CONFIG = RhinoConfig(driver="fake")
 GATE = GateConfig()
@@ -686,6 +693,55 @@ async def test_the_robot_drives_a_path_and_arrives() -> None:
     await rig.goto((2.0, 0.0), (4.5, 0.0), (5.0, -1.5))
     assert (await rig.watch(20.0)).state is FollowState.ARRIVED
     assert rig.fake.pose.distance_to(5.0, -1.5) <= CONFIG.follower.goal_tolerance + 0.01
+
+
+# faults on demand
+
+
+class Faulty(FakePlatform):
+    """A fake robot that can be asked for faults."""
+
+    asked: dict[str, Mapping[str, float]]
+
+    async def faults(self) -> FaultReport:
+        found = tuple(InjectedFault(name, v, 0.0, None) for name, v in self.asked.items())
+        return FaultReport(found, ())
+
+    async def inject(self, name: str, /, **values: float) -> None:
+        self.asked[name] = values
+
+    async def clear_faults(self, name: str = "") -> None:
+        self.asked = {n: v for n, v in self.asked.items() if name and n != name}
+
+
+async def test_faults_reach_a_simulation_whoever_drives_and_the_answer_lists_them() -> None:
+    rig = Rig()
+    driver = Faulty(CONFIG.fake, CONFIG.robot, rig.clock)
+    driver.asked = {}
+    rig.fake = rig.actor._driver = driver
+    await rig.start()
+    await rig.goto((3.0, 0.0))
+    await rig.step(0.5)
+    # A value may be called as the arguments are.
+    report = await rig.actor.inject_fault("push", {"x": 20.0, "name": 1.0}, "bert")
+    assert report.faults == (InjectedFault("push", {"x": 20.0, "name": 1.0}, 0.0, None),)
+    await rig.actor.inject_fault("link_loss", {}, "bert")
+    assert [f.name for f in (await rig.actor.clear_faults("bert", "push")).faults] == ["link_loss"]
+    assert (await rig.actor.clear_faults("bert")).faults == ()
+    assert (await rig.actor.faults()).faults == ()
+    await rig.step(0.1)
+    assert rig.actor._gate.holder(rig.clock.now) == "anna"
+    assert not rig.fake.wire[-1][1].is_zero, "and nothing stops for it"
+
+
+async def test_a_robot_without_faults_on_demand_says_so(rig: Rig) -> None:
+    for ask in (
+        lambda: rig.actor.faults(),
+        lambda: rig.actor.inject_fault("push", {}, "anna"),
+        lambda: rig.actor.clear_faults("anna"),
+    ):
+        with pytest.raises(NotSimulated, match="fake"):
+            await ask()
 
 
 # sport commands
