@@ -486,8 +486,8 @@ def fault_add(
     Examples:  rhino fault add drop_lidar share=0.3 duration=10  ·  rhino fault add push x=-20 after=2
     """
     values = _numbers(numbers or [])
-    times = {key: values.pop(key) for key in ("after", "duration") if key in values}
-    body: dict[str, Any] = {"name": name, "values": values, **times}
+    times: dict[str, Any] = {key: values.pop(key) for key in ("after", "duration") if key in values}
+    body = {"name": name, "values": values, **times}
     answer = _call("POST", "/api/sim/faults", body)
     _print_faults(answer["faults"])
 
