@@ -206,6 +206,9 @@ class Rates(Answer):
     lidar: float = Field(description="[Hz]")
     camera: float = Field(description="[Hz]")
     control: float = Field(description="[Hz]")
+    odometry_interval_p99: float | None = Field(
+        None, description="[s] 99 of 100 odometry messages of the last minute came within this"
+    )
     map: float | None = Field(
         None, description="[Hz] new maps; null in events, and while the mapper does not answer"
     )
@@ -500,6 +503,7 @@ def _rates(status: RobotStatus) -> Rates:
         lidar=status.lidar_rate,
         camera=status.camera_rate,
         control=status.control_rate,
+        odometry_interval_p99=status.odometry_interval_p99,
         map=None,
     )
 

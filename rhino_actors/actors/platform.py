@@ -11,7 +11,7 @@ from typing import Any
 import ray
 
 from rhino_actors.actors.latest import Latest
-from rhino_actors.actors.rate import Rate, RateMeter
+from rhino_actors.actors.rate import Percentiles, Rate, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.control.collision_monitor import CollisionMonitor, Limited
 from rhino_actors.control.driving import PathDriving, describe
@@ -48,6 +48,7 @@ MAX_POSES = 100_000
 SENSOR_POLL_HZ = (
     100.0  # odometry comes 50 times a second: looked for twice as often, none waits long
 )
+INTERVALS_KEPT = 3000  # of odometry: a minute
 CAMERA_POLL_HZ = 60.0
 LINK_CHECK_S = 0.5
 BACK_OFF_S = (0.5, 8.0)  # first and longest wait between tries to connect
@@ -96,6 +97,8 @@ class PlatformActor:
         self._lidar: Latest[LidarFrame] = Latest()
         self._camera: Latest[CameraFrame] = Latest()
         self._meters = {name: RateMeter() for name in ("odometry", "lidar", "camera", "control")}
+        self._intervals = Percentiles(INTERVALS_KEPT)
+        self._odometry_at = math.inf  # [s]
         self._distance_remaining = 0.0
         self._deviation = 0.0
         self._faults: dict[str, str] = {}
@@ -173,6 +176,7 @@ class PlatformActor:
             driver_state=state,
             gate=self._gate.status(now),
             faults=(*self._faults.values(), *state.faults),
+            odometry_interval_p99=self._intervals.at(99.0) if len(self._intervals) >= 100 else None,
         )
 
     @ray.method
@@ -505,6 +509,9 @@ class PlatformActor:
                 self._faults.pop("odometry", None)
                 self._gate.observe_odometry(odometry, now)
                 self._meters["odometry"].tick(now)
+                if now > self._odometry_at:
+                    self._intervals.add(now - self._odometry_at)
+                self._odometry_at = now
                 self._odometry.publish(odometry)
             else:
                 self._faults["odometry"] = "Odometry has values that are not finite numbers."

@@ -695,6 +695,18 @@ async def test_the_robot_drives_a_path_and_arrives() -> None:
     assert rig.fake.pose.distance_to(5.0, -1.5) <= CONFIG.follower.goal_tolerance + 0.01
 
 
+async def test_the_status_tells_how_late_odometry_comes(rig: Rig) -> None:
+    assert (await rig.actor.status()).odometry_interval_p99 is None, "too few to say"
+    await rig.step(4.0)
+    status = await rig.actor.status()
+    assert status.odometry_interval_p99 == pytest.approx(0.02, abs=0.001)
+    for _ in range(4):  # of 200
+        rig.clock.now += 0.1
+        await rig.step(0.02)
+    late = (await rig.actor.status()).odometry_interval_p99
+    assert late is not None and late > 0.09
+
+
 # faults on demand
 
 
