@@ -257,7 +257,7 @@ def euler(bench: Bench) -> Iterator[str]:
         (0.0, 0.0, 0.35),
     ):
         robot = bench.robot()
-        robot.euler(roll, pitch, yaw)
+        robot.command("Euler", {"roll": roll, "pitch": pitch, "yaw": yaw})
         walk(robot, STILL, 4.0)
         worst = max(
             worst, float(np.abs(np.subtract(robot.roll_pitch_yaw, (roll, pitch, yaw))).max())
@@ -266,7 +266,7 @@ def euler(bench: Bench) -> Iterator[str]:
     for height in (-0.12, 0.02):
         robot = bench.robot()
         before = robot.position[2]
-        robot.euler(0.0, 0.0, 0.0, height)
+        robot.command("Pose", {"height": height})
         walk(robot, STILL, 4.0)
         heights.append(abs(robot.position[2] - before - height))
     yield f"Euler: worst error {math.degrees(worst):.1f} deg, height {100 * max(heights):.1f} cm"

@@ -75,7 +75,7 @@ class Peers:
                 [python, str(script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=open("/tmp/exp_search/peer.err","a"),
+                stderr=open("/tmp/exp_search/peer.err", "a"),
                 text=True,
             )
             for name in _ask(worker, {"do": "peers"}).get("names", []):

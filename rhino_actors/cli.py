@@ -21,6 +21,7 @@ from rich.text import Text
 from rhino_actors.config import load_config, token_path
 from rhino_actors.errors import (
     DeployError,
+    InvalidRequest,
     MapFileInvalid,
     MapNotFound,
     MapTooLarge,
@@ -54,6 +55,8 @@ map_app = typer.Typer(
     no_args_is_help=True, help="Maps that are kept: save, load, move to ROS and back."
 )
 app.add_typer(map_app, name="map")
+fault_app = typer.Typer(no_args_is_help=True, help="Faults of the simulation, on demand.")
+app.add_typer(fault_app, name="fault")
 console = Console()
 errors = Console(stderr=True)
 
@@ -437,16 +440,91 @@ def _stop_or_signal(route: str, name: signal.Signals) -> None:
 
 @app.command("cmd")
 def sport_command(
-    command: Annotated[str, typer.Argument(help="StandUp, StandDown, Sit, Hello, Stretch, ...")],
+    command: Annotated[str, typer.Argument(help="StandUp, StandDown, Sit, Hello, Pose, ...")],
+    numbers: Annotated[
+        list[str] | None,
+        typer.Argument(help="of Pose and Euler: roll=, pitch=, yaw= [rad], height= [m]"),
+    ] = None,
 ) -> None:
     """Have the robot do a sport command.
 
-    Examples:  rhino cmd StandUp  ·  rhino cmd StandDown  ·  rhino cmd Hello
+    Examples:  rhino cmd StandUp  ·  rhino cmd Hello  ·  rhino cmd Pose roll=0.2 height=-0.05
     """
-    answer = _call("POST", f"/api/cmd/{command}", {})
+    answer = _call("POST", f"/api/cmd/{command}", _numbers(numbers or []))
+    done = "".join(f" {key}={value:g}" for key, value in answer["parameters"].items())
     console.print(
-        f"{answer['command']}: accepted" + (f", {answer['message']}" if answer["message"] else "")
+        f"{answer['command']}{done}: accepted"
+        + (f", {answer['message']}" if answer["message"] else "")
     )
+
+
+def _numbers(words: list[str]) -> dict[str, float]:
+    """Read words of the form key=number. Raises InvalidRequest."""
+    numbers: dict[str, float] = {}
+    for word in words:
+        key, equals, number = word.partition("=")
+        try:
+            numbers[key] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not math.isfinite(numbers[key]):
+            raise InvalidRequest(f"{word!r} is not key=number.", "For example: roll=0.2.")
+    return numbers
+
+
+@fault_app.command("list")
+def fault_list() -> None:
+    """List what is wrong on purpose, and what could be."""
+    answer = _call("GET", "/api/sim/faults")
+    _print_faults(answer["faults"])
+    table = Table("fault", "does", "numbers (default), and after= and duration= [s]")
+    for kind in answer["kinds"]:
+        numbers = [
+            f"{number['name']}"
+            + (f" [{number['unit']}]" if number["unit"] else "")
+            + (f" ({number['default']:g})" if number["default"] is not None else "")
+            for number in kind["numbers"]
+        ]
+        needs = "; needs base: walking" if kind["needs_walking"] else ""
+        table.add_row(kind["name"], Text(kind["does"] + needs), Text(", ".join(numbers)))
+    console.print(table)
+
+
+@fault_app.command("add")
+def fault_add(
+    name: Annotated[str, typer.Argument(help="drop_lidar, push, ...: rhino fault list")],
+    numbers: Annotated[
+        list[str] | None, typer.Argument(help="key=number of this fault; after=, duration= [s]")
+    ] = None,
+) -> None:
+    """Let something go wrong in the simulation.
+
+    Examples:  rhino fault add drop_lidar share=0.3 duration=10  ·  rhino fault add push x=-20 after=2
+    """
+    values = _numbers(numbers or [])
+    times: dict[str, Any] = {key: values.pop(key) for key in ("after", "duration") if key in values}
+    body = {"name": name, "values": values, **times}
+    answer = _call("POST", "/api/sim/faults", body)
+    _print_faults(answer["faults"])
+
+
+@fault_app.command("clear")
+def fault_clear(
+    name: Annotated[str | None, typer.Argument(help="only this fault; default: all")] = None,
+) -> None:
+    """End faults: rhino fault clear, or rhino fault clear drop_lidar."""
+    answer = _call("DELETE", "/api/sim/faults" + (f"/{name}" if name else ""))
+    _print_faults(answer["faults"])
+
+
+def _print_faults(faults: list[dict[str, Any]]) -> None:
+    if not faults:
+        console.print("nothing is wrong on purpose")
+    for fault in faults:
+        numbers = "".join(f" {key}={value:g}" for key, value in fault["values"].items())
+        start = f", begins in {fault['starts_in']:.1f} s" if fault["starts_in"] > 0.0 else ""
+        end = "" if fault["ends_in"] is None else f", ends in {fault['ends_in']:.1f} s"
+        console.print(f"fault {fault['name']}{numbers}{start}{end}", highlight=False)
 
 
 @poi_app.command("list")

@@ -113,7 +113,9 @@ class MujocoConfig:
     lidar_range: float = option(10.0, "m", "longest range", low=0.5, high=60.0)
     lidar_noise: float = option(0.01, "m", "standard deviation of a range", low=0.0, high=0.5)
     odometry_rate_hz: float = option(50.0, "Hz", "poses per second", low=1.0, high=500.0)
-    camera: str = option("auto", "", "auto (EGL, else OSMesa, else off), egl, osmesa or off")
+    camera: str = option(
+        "auto", "", "auto (the first that works), egl, osmesa, raycast (no OpenGL, 160x90) or off"
+    )
     camera_width: int = option(640, "px", "picture width", low=32, high=1920)
     camera_height: int = option(360, "px", "picture height", low=32, high=1080)
     camera_rate_hz: float = option(15.0, "Hz", "pictures per second", low=0.1, high=60.0)
@@ -165,6 +167,10 @@ class GateConfig:
     zero_repeats: int = option(10, "", "zero twists sent when motion ends", low=5, high=1000)
     control_rate_hz: float = option(20.0, "Hz", "control loop", low=5.0, high=100.0)
     allow_acrobatics: bool = option(False, "", "let flips, jumps and pounces through")
+    pose_tilt: float = option(0.35, "rad", "largest roll and pitch of Pose", low=0.0, high=0.75)
+    pose_yaw: float = option(0.40, "rad", "largest yaw of Pose", low=0.0, high=0.6)
+    pose_lower: float = option(0.12, "m", "how far Pose lowers the body", low=0.0, high=0.18)
+    pose_raise: float = option(0.02, "m", "how far Pose raises the body", low=0.0, high=0.03)
 
 
 @dataclass(frozen=True)

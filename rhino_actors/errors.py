@@ -133,6 +133,22 @@ class UnknownCommand(PlatformError):
     default_hint = "The hint of the error names those that exist."
 
 
+class NotSimulated(PlatformError):
+    """Faults were asked of a robot that cannot have them on demand."""
+
+    code = "NOT_A_SIMULATION"
+    default_message = "This robot cannot have faults on demand."
+    default_hint = "Only the MuJoCo simulation can: rhino deploy sim."
+
+
+class InvalidFault(InvalidRequest):
+    """No such fault or number, one that this body cannot have, or too many."""
+
+    code = "FAULT_INVALID"
+    default_message = "There is no such fault."
+    default_hint = "rhino fault list shows them with their numbers."
+
+
 class LidarDecodeError(PlatformError):
     """A lidar message that cannot be one of the robot's, or is damaged."""
 

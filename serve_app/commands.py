@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -207,9 +207,15 @@ async def release_control(robot: Robot, client: str) -> RobotStatus:
     return await robot.platform.status()
 
 
-async def sport(robot: Robot, command: str, client: str, rank: Rank) -> SportResult:
-    """Carry out a sport command. Raises UnknownCommand, CommandRejected, ControlError."""
-    result = await robot.platform.sport(command, client, rank)
+async def sport(
+    robot: Robot,
+    command: str,
+    client: str,
+    rank: Rank,
+    parameters: Mapping[str, float] | None = None,
+) -> SportResult:
+    """Carry out a sport command. Raises UnknownCommand, InvalidRequest, CommandRejected, ControlError."""
+    result = await robot.platform.sport(command, client, rank, parameters)
     if not result.accepted:
         raise CommandRejected(
             f"The robot refused {command} (code {result.code}). {result.message}".strip()

@@ -32,6 +32,7 @@ from rhino_actors.messages.navigation import (
     Rank,
 )
 from rhino_actors.messages.platform import (
+    FaultReport,
     GateDecision,
     GateStatus,
     RobotStatus,
@@ -76,7 +77,18 @@ class PlatformCalls(Protocol):
     async def stop(self, client: str) -> GateStatus: ...
     async def estop(self, client: str) -> GateStatus: ...
     async def clear_estop(self, client: str) -> GateStatus: ...
-    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult: ...
+    async def sport(
+        self,
+        command: str,
+        client: str,
+        rank: Rank = Rank.HUMAN,
+        parameters: Mapping[str, float] | None = None,
+    ) -> SportResult: ...
+    async def faults(self) -> FaultReport: ...
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport: ...
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport: ...
 
 
 class MapperCalls(Protocol):

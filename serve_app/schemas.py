@@ -4,6 +4,7 @@ Lengths in m, angles in rad counter-clockwise from +x, speeds in m/s and rad/s, 
 `odom`. Numbers that a client sends must be JSON numbers and finite; unknown fields are refused.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from rhino_actors.messages.navigation import (
     NavStatus,
 )
 from rhino_actors.messages.platform import (
+    FaultReport,
     Posture,
     RobotStatus,
     StopReason,
@@ -84,6 +86,39 @@ class VelocityRequest(RequestModel):
     vx: Finite = Field(description="[m/s] forward", examples=[0.3])
     vy: Finite = Field(description="[m/s] left", examples=[0.0])
     omega: Finite = Field(description="[rad/s] counter-clockwise", examples=[0.0])
+
+
+class SportRequest(RequestModel):
+    """Numbers of Pose and Euler, as offsets from the level stand; what is left out is zero."""
+
+    roll: Finite | None = Field(None, description="[rad] right side down", examples=[0.2])
+    pitch: Finite | None = Field(None, description="[rad] nose down", examples=[0.0])
+    yaw: Finite | None = Field(None, description="[rad] to the left, feet where they are")
+    height: Finite | None = Field(None, description="[m] above the usual stand; not of Euler")
+
+    def parameters(self) -> dict[str, float]:
+        """Return the numbers that were given."""
+        given: dict[str, float] = self.model_dump(exclude_none=True)
+        return given
+
+
+class FaultRequest(RequestModel):
+    name: Text = Field(max_length=64, description="GET lists them", examples=["drop_lidar"])
+    values: dict[Text, Finite] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="numbers of this fault; those left out have their defaults",
+        examples=[{"share": 0.3}],
+    )
+    after: Finite | None = Field(None, description="[s] simulated, until it begins")
+    duration: Finite | None = Field(
+        None, description="[s] simulated, from its begin; left out: until it is cleared"
+    )
+
+    def numbers(self) -> dict[str, float]:
+        """Return all numbers that were given, the times among them."""
+        times = {"after": self.after, "duration": self.duration}
+        return self.values | {key: value for key, value in times.items() if value is not None}
 
 
 class PoiRequest(RequestModel):
@@ -189,6 +224,9 @@ class Rates(Answer):
     lidar: float = Field(description="[Hz]")
     camera: float = Field(description="[Hz]")
     control: float = Field(description="[Hz]")
+    odometry_interval_p99: float | None = Field(
+        None, description="[s] 99 of 100 odometry messages of the last minute came within this"
+    )
     map: float | None = Field(
         None, description="[Hz] new maps; null in events, and while the mapper does not answer"
     )
@@ -322,6 +360,37 @@ class SportResponse(Answer):
     accepted: bool
     code: int = Field(description="the robot's status code; 0 is success")
     message: str
+    parameters: dict[str, float] = Field(
+        default_factory=dict, description="as they were carried out, after clamping"
+    )
+
+
+class InjectedFault(Answer):
+    name: str
+    values: dict[str, float]
+    starts_in: float = Field(description="[s] simulated; 0: it is on")
+    ends_in: float | None = Field(description="[s] simulated; null: when it is cleared")
+
+
+class FaultNumber(BaseModel):
+    name: str
+    unit: str
+    default: float | None = Field(description="null: never")
+    low: float
+    high: float
+
+
+class FaultKind(BaseModel):
+    name: str
+    does: str
+    numbers: list[FaultNumber]
+    needs_walking: bool = Field(description="only a body with weight has it: mujoco.base walking")
+    once: bool = Field(description="an event; nothing that lasts")
+
+
+class Faults(BaseModel):
+    faults: list[InjectedFault] = Field(description="on, or still to come")
+    kinds: list[FaultKind] = Field(description="what can go wrong on purpose")
 
 
 class PoiModel(Answer):
@@ -373,6 +442,32 @@ class RobotSummary(BaseModel):
     battery: float | None = Field(description="[%]")
     holder: str | None
     latched: bool | None
+
+
+def faults(report: FaultReport) -> Faults:
+    """Return what is wrong on purpose, and what could be."""
+    return Faults(
+        faults=[InjectedFault.model_validate(fault) for fault in report.faults],
+        kinds=[
+            FaultKind(
+                name=kind.name,
+                does=kind.does,
+                numbers=[
+                    FaultNumber(
+                        name=name,
+                        unit=number.unit,
+                        default=number.default if math.isfinite(number.default) else None,
+                        low=number.low,
+                        high=number.high,
+                    )
+                    for name, number in kind.numbers.items()
+                ],
+                needs_walking=kind.needs_walking,
+                once=kind.is_event,
+            )
+            for kind in report.kinds
+        ],
+    )
 
 
 def navigate_status(nav: NavStatus, *, exploring: bool) -> NavigateStatus:
@@ -465,7 +560,7 @@ def _status(status: RobotStatus) -> Status:
         link=driver.link,
         camera=driver.camera,
         realtime_factor=driver.realtime_factor,
-        faults=[*driver.faults, *status.faults],
+        faults=list(status.faults),  # the driver's are among them
     )
 
 
@@ -479,6 +574,7 @@ def _rates(status: RobotStatus) -> Rates:
         lidar=status.lidar_rate,
         camera=status.camera_rate,
         control=status.control_rate,
+        odometry_interval_p99=status.odometry_interval_p99,
         map=None,
     )
 

@@ -5,24 +5,32 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import ray
 
 from rhino_actors.actors.latest import Latest
-from rhino_actors.actors.rate import Rate, RateMeter
+from rhino_actors.actors.rate import Percentiles, Rate, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.control.collision_monitor import CollisionMonitor, Limited
 from rhino_actors.control.driving import PathDriving, describe
 from rhino_actors.control.motion_gate import Health, Intent, MotionGate, MotionKind
 from rhino_actors.control.path_follower import PathFollower, checked_points
 from rhino_actors.drivers.fake import FakePlatform
-from rhino_actors.drivers.platform import ACROBATICS, Platform, check_command
-from rhino_actors.errors import CommandRejected, InvalidRequest, RhinoError
+from rhino_actors.drivers.platform import (
+    ACROBATICS,
+    SPORT_PARAMETERS,
+    FaultySource,
+    Platform,
+    check_command,
+    check_parameters,
+)
+from rhino_actors.errors import CommandRejected, InvalidRequest, NotSimulated, RhinoError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
 from rhino_actors.messages.platform import (
+    FaultReport,
     GateDecision,
     GateStatus,
     Posture,
@@ -40,6 +48,7 @@ MAX_POSES = 100_000
 SENSOR_POLL_HZ = (
     100.0  # odometry comes 50 times a second: looked for twice as often, none waits long
 )
+INTERVALS_KEPT = 3000  # of odometry: a minute
 CAMERA_POLL_HZ = 60.0
 LINK_CHECK_S = 0.5
 BACK_OFF_S = (0.5, 8.0)  # first and longest wait between tries to connect
@@ -88,6 +97,8 @@ class PlatformActor:
         self._lidar: Latest[LidarFrame] = Latest()
         self._camera: Latest[CameraFrame] = Latest()
         self._meters = {name: RateMeter() for name in ("odometry", "lidar", "camera", "control")}
+        self._intervals = Percentiles(INTERVALS_KEPT)
+        self._odometry_at = math.inf  # [s]
         self._distance_remaining = 0.0
         self._deviation = 0.0
         self._faults: dict[str, str] = {}
@@ -165,6 +176,7 @@ class PlatformActor:
             driver_state=state,
             gate=self._gate.status(now),
             faults=(*self._faults.values(), *state.faults),
+            odometry_interval_p99=self._intervals.at(99.0) if len(self._intervals) >= 100 else None,
         )
 
     @ray.method
@@ -310,17 +322,28 @@ class PlatformActor:
     # sport commands
 
     @ray.method
-    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult:
+    async def sport(
+        self,
+        command: str,
+        client: str,
+        rank: Rank = Rank.HUMAN,
+        parameters: Mapping[str, float] | None = None,
+    ) -> SportResult:
         """Carry out a sport command once the robot stands still. StopMove is never refused.
+
+        `parameters` are for the commands of SPORT_PARAMETERS; the gate clamps them, and the answer has them so.
 
         Raises:
             UnknownCommand: there is none of that name.
+            InvalidRequest: a parameter that it does not take, or that is not finite.
             CommandRejected: acrobatics are off, or another command is being carried out.
             ControlHeld, EStopLatched, RobotFallen, NotConnected: not now.
         """
         check_command(command)
+        if command not in ("StopMove", "Damp"):  # what makes it safer is not refused for its form
+            check_parameters(command, parameters or {})
         self._observe(self._clock())
-        self._admit_sport(command, client, rank)
+        self._admit_sport(command, client, rank, parameters)
         if command in ("StopMove", "Damp"):
             self._send_zero()
             return await self._driver.sport(command)
@@ -331,12 +354,22 @@ class PlatformActor:
         async with self._sport_lock:
             await self._settle()
             self._observe(self._clock())
-            self._admit_sport(command, client, rank)  # much may have happened meanwhile
+            # Much may have happened meanwhile.
+            applied = self._admit_sport(command, client, rank, parameters)
+            if command in SPORT_PARAMETERS:
+                return await self._driver.sport(command, applied)
             return await self._driver.sport(command)
 
-    def _admit_sport(self, command: str, client: str, rank: Rank) -> None:
-        self._gate.admit_sport(
-            command, client, rank, self._clock(), is_acrobatic=command in ACROBATICS
+    def _admit_sport(
+        self, command: str, client: str, rank: Rank, parameters: Mapping[str, float] | None
+    ) -> dict[str, float]:
+        return self._gate.admit_sport(
+            command,
+            client,
+            rank,
+            self._clock(),
+            is_acrobatic=command in ACROBATICS,
+            parameters=parameters,
         )
 
     async def _settle(self) -> None:
@@ -344,6 +377,48 @@ class PlatformActor:
         give_up = time.monotonic() + SETTLE_TIMEOUT_S
         while not self._gate.is_settled and time.monotonic() < give_up:
             await asyncio.sleep(self._period)
+
+    # faults on demand
+
+    @ray.method
+    async def faults(self) -> FaultReport:
+        """Return what is wrong on purpose, and what could be.
+
+        Raises:
+            NotSimulated: this driver has no faults on demand.
+            NotConnected: the simulation does not answer.
+        """
+        return await self._faulty_driver().faults()
+
+    @ray.method
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport:
+        """Let something go wrong in the simulation; return what is wrong then. It needs no lease.
+
+        Raises:
+            InvalidFault: no such fault or number, or this body cannot have it.
+            NotSimulated, NotConnected: as `faults`.
+        """
+        driver = self._faulty_driver()
+        await driver.inject(name, **values)
+        logger.warning("fault %s %s by %r", name, dict(values), client)
+        return await driver.faults()
+
+    @ray.method
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport:
+        """End the faults of a name, all without one; return what is wrong then. Raises like `inject_fault`."""
+        driver = self._faulty_driver()
+        await driver.clear_faults(name)
+        logger.warning("faults %s cleared by %r", name or "all", client)
+        return await driver.faults()
+
+    def _faulty_driver(self) -> FaultySource:
+        if not isinstance(self._driver, FaultySource):
+            raise NotSimulated(
+                f"This robot, driver {self._config.driver}, cannot have faults on demand."
+            )
+        return self._driver
 
     # loops
 
@@ -434,6 +509,9 @@ class PlatformActor:
                 self._faults.pop("odometry", None)
                 self._gate.observe_odometry(odometry, now)
                 self._meters["odometry"].tick(now)
+                if now > self._odometry_at:
+                    self._intervals.add(now - self._odometry_at)
+                self._odometry_at = now
                 self._odometry.publish(odometry)
             else:
                 self._faults["odometry"] = "Odometry has values that are not finite numbers."

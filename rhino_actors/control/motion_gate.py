@@ -9,6 +9,7 @@ sent: a zero twist would cut short what the robot does by a sport command, and a
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -533,11 +534,30 @@ class MotionGate:
     # sport commands
 
     def admit_sport(
-        self, command: str, client: str, rank: Rank, now: float, *, is_acrobatic: bool
-    ) -> None:
+        self,
+        command: str,
+        client: str,
+        rank: Rank,
+        now: float,
+        *,
+        is_acrobatic: bool,
+        parameters: Mapping[str, float] | None = None,
+    ) -> dict[str, float]:
         """Let a sport command through; what moves the robot ends first, and does not go on after it.
 
+        Args:
+            command: its name, known.
+            client: who asks.
+            rank: of the client.
+            now: [s].
+            is_acrobatic: it throws the robot's weight about.
+            parameters: roll, pitch, yaw [rad] and height [m] of the commands that take them.
+
+        Returns:
+            The parameters after clamping.
+
         Raises:
+            InvalidRequest: a parameter is not a finite number, or of no known name.
             EStopLatched: all but StopMove wait for the latch to be cleared.
             RobotFallen: only RECOVERY_COMMANDS help now.
             CommandRejected: acrobatics, unless the configuration allows them.
@@ -550,7 +570,8 @@ class MotionGate:
         if not self._health.connected:
             raise NotConnected()
         if command == ALWAYS_ALLOWED:
-            return
+            return {}
+        applied = self._clamp_pose(command, parameters or {})
         if self._latched:
             self._note("refuse", StopReason.ESTOP, f"{command} while latched.", now, name)
             raise EStopLatched()
@@ -573,7 +594,26 @@ class MotionGate:
                 self._new_epoch()
             self._rank = rank
             self._seen = now
-        self._note("sport", StopReason.NONE, f"{command} by {name}.", now, name)
+        numbers = "".join(f" {key}={value:g}" for key, value in applied.items())
+        self._note("sport", StopReason.NONE, f"{command}{numbers} by {name}.", now, name)
+        return applied
+
+    def _clamp_pose(self, command: str, parameters: Mapping[str, float]) -> dict[str, float]:
+        """Return a pose within the configured limits. Raises InvalidRequest."""
+        config = self._config
+        limits = {
+            "roll": (-config.pose_tilt, config.pose_tilt),
+            "pitch": (-config.pose_tilt, config.pose_tilt),
+            "yaw": (-config.pose_yaw, config.pose_yaw),
+            "height": (-config.pose_lower, config.pose_raise),
+        }
+        applied = {}
+        for name, value in parameters.items():
+            if name not in limits or not math.isfinite(value):
+                raise InvalidRequest(f"{command} cannot have {name[:64]}={value}.")
+            low, high = limits[name]
+            applied[name] = max(low, min(high, value))
+        return applied
 
     # each tick
 

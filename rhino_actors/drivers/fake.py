@@ -7,14 +7,14 @@ so a test with a clock of its own is exact and an idle robot costs nothing.
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import FakeConfig, RobotConfig
-from rhino_actors.drivers.platform import check_command
+from rhino_actors.drivers.platform import SPORT_PARAMETERS, check_command, check_parameters
 from rhino_actors.errors import ConfigError, NotConnected
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
@@ -181,9 +181,12 @@ class FakePlatform:
             self._twist, self._twist_at = twist, now
             self.wire.append((now, twist))
 
-    async def sport(self, command: str) -> SportResult:
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
         """Change posture, or play a show piece by standing still for a while."""
         check_command(command)
+        check_parameters(command, parameters or {})
         if not self._connected:
             raise NotConnected()
         now = self._advance()
@@ -207,6 +210,8 @@ class FakePlatform:
             return SportResult(command, False, -3, "The robot has to stand for this.")
         elif command == "Sit":
             self._change(Posture.SITTING, now, POSTURE_TIME_S)
+        elif command in SPORT_PARAMETERS:  # a disc leans no way that shows
+            return SportResult(command, True, parameters=dict(parameters or {}))
         else:
             self._change(Posture.STANDING, now, SHOW_TIME_S)
         return SportResult(command, True)

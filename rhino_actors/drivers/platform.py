@@ -1,10 +1,11 @@
 """The one protocol behind which every robot stands: fake, simulated, real."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
-from rhino_actors.errors import UnknownCommand
+from rhino_actors.errors import InvalidRequest, UnknownCommand
 from rhino_actors.messages.geometry import Odometry, Twist2D
-from rhino_actors.messages.platform import DriverState, SportResult
+from rhino_actors.messages.platform import DriverState, FaultReport, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
 
 # Sport commands that every driver knows by name. A driver that cannot do one answers `accepted=False`.
@@ -21,12 +22,20 @@ SPORT_COMMANDS = (
     "Stretch",
     "Dance1",
     "Dance2",
+    "Pose",
+    "Euler",
     "FrontFlip",
     "FrontJump",
     "FrontPounce",
 )
 # Commands that throw the robot's weight about: refused unless `gate.allow_acrobatics` is set.
 ACROBATICS = frozenset({"FrontFlip", "FrontJump", "FrontPounce"})
+# Commands that take numbers, offsets from the level stand: roll, pitch, yaw [rad] (right side down, nose down, to the
+# left), height [m]. What is left out is zero.
+SPORT_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Pose": ("roll", "pitch", "yaw", "height"),
+    "Euler": ("roll", "pitch", "yaw"),
+}
 
 
 def check_command(command: str) -> None:
@@ -35,6 +44,15 @@ def check_command(command: str) -> None:
         raise UnknownCommand(
             f"There is no sport command {command!r}.", f"Known: {', '.join(SPORT_COMMANDS)}."
         )
+
+
+def check_parameters(command: str, parameters: Mapping[str, float]) -> None:
+    """Raise InvalidRequest, with the names that it knows, if `command` does not take one of `parameters`."""
+    known = SPORT_PARAMETERS.get(command, ())
+    for name in parameters:
+        if name not in known:
+            hint = f"It takes {', '.join(known)}." if known else "It takes none."
+            raise InvalidRequest(f"{command} has no parameter {name[:64]!r}.", hint)
 
 
 class Platform(Protocol):
@@ -65,8 +83,27 @@ class Platform(Protocol):
     def send_twist(self, twist: Twist2D) -> None:
         """Send a body twist. Zero is sent as zero. Only `MotionGate`'s owner calls this."""
 
-    async def sport(self, command: str) -> SportResult:
-        """Carry out one of SPORT_COMMANDS and return the robot's answer. Raises UnknownCommand."""
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
+        """Carry out one of SPORT_COMMANDS and return the robot's answer. Raises UnknownCommand.
+
+        Only `MotionGate`'s owner calls this; `parameters` are of SPORT_PARAMETERS, finite and within its limits.
+        """
 
     def state(self) -> DriverState:
         """Return posture, battery, link and faults."""
+
+
+@runtime_checkable
+class FaultySource(Protocol):
+    """A driver that can let things go wrong on demand: a simulation."""
+
+    async def faults(self) -> FaultReport:
+        """Return what is wrong on purpose, and what could be. Raises NotConnected."""
+
+    async def inject(self, name: str, /, **values: float) -> None:
+        """Let something go wrong, from `after` [s] on and for `duration` [s]. Raises InvalidFault, NotConnected."""
+
+    async def clear_faults(self, name: str = "") -> None:
+        """End the faults of a name; all without one. Raises InvalidFault, NotConnected."""

@@ -1,5 +1,6 @@
 """The robot's own state, and the motion gate's."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -49,6 +50,46 @@ class SportResult:
     accepted: bool
     code: int = 0  # the robot's status code, 0 is success
     message: str = ""
+    parameters: Mapping[str, float] = field(default_factory=dict)  # as they were carried out
+
+
+@dataclass(frozen=True, slots=True)
+class FaultNumber:
+    """A number that a fault takes."""
+
+    default: float  # inf where it means never
+    unit: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """Something that a simulation can let go wrong."""
+
+    name: str
+    does: str
+    numbers: Mapping[str, FaultNumber]  # beside `after` and `duration`
+    needs_walking: bool = False
+    is_event: bool = False  # happens once, or again and again; there is nothing that lasts
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedFault:
+    """A fault that was asked for, on or still to come. Times are simulated seconds from now."""
+
+    name: str
+    values: Mapping[str, float]
+    starts_in: float  # [s] 0: it is on
+    ends_in: float | None  # [s] None: it lasts until it is cleared
+
+
+@dataclass(frozen=True, slots=True)
+class FaultReport:
+    """What is wrong on purpose, and what could be."""
+
+    faults: tuple[InjectedFault, ...]
+    kinds: tuple[FaultKind, ...]
 
 
 class StopReason(StrEnum):
@@ -152,3 +193,6 @@ class RobotStatus:
     driver_state: DriverState
     gate: GateStatus
     faults: tuple[str, ...] = field(default=())
+    odometry_interval_p99: float | None = (
+        None  # [s] 99 of 100 of the last minute came within; None: too few
+    )

@@ -11,6 +11,7 @@ from serve_app.api.deps import ClientDep, RobotDep, errors
 from serve_app.schemas import (
     ControlResponse,
     Gate,
+    SportRequest,
     SportResponse,
     StopResponse,
     VelocityRequest,
@@ -50,17 +51,28 @@ async def clear_estop(robot: RobotDep, client: ClientDep) -> Gate:
     return Gate.model_validate(await robot.platform.clear_estop(client))
 
 
+@router.post("/cmd/StopMove", include_in_schema=False)  # a stop is not refused for its form
+async def stop_move(robot: RobotDep, client: ClientDep) -> SportResponse:
+    """Stop, whatever the body says."""
+    return SportResponse.model_validate(await commands.sport(robot, "StopMove", client, Rank.HUMAN))
+
+
 @router.post("/cmd/{command}", responses=errors(404, 409))
 async def command(
     command: Annotated[str, Path(max_length=64, examples=["StandUp"])],
     robot: RobotDep,
     client: ClientDep,
+    body: SportRequest | None = None,
 ) -> SportResponse:
-    """Carry out a sport command: StandUp, StandDown, RecoveryStand, Hello, Dance1, ...
+    """Carry out a sport command: StandUp, StandDown, RecoveryStand, Hello, Dance1, Pose, ...
 
-    404 UNKNOWN_COMMAND names those that exist. Flips and jumps are refused unless the config allows them.
+    404 UNKNOWN_COMMAND names those that exist. Flips and jumps are refused unless the config allows them. Pose and
+    Euler take the body's numbers; too large ones are clamped and `parameters` says to what. A velocity ends a pose.
     """
-    return SportResponse.model_validate(await commands.sport(robot, command, client, Rank.HUMAN))
+    parameters = body.parameters() if body else {}
+    return SportResponse.model_validate(
+        await commands.sport(robot, command, client, Rank.HUMAN, parameters)
+    )
 
 
 @router.post("/control/take", responses=errors(409))

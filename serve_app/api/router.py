@@ -14,6 +14,7 @@ from serve_app.api import (
     pois,
     robots,
     saved_maps,
+    sim,
     state,
 )
 from serve_app.api.deps import errors, named_robot
@@ -28,6 +29,7 @@ _OF_A_ROBOT = (
     motion.router,
     pois.router,
     saved_maps.router,
+    sim.router,
 )
 
 

@@ -7,7 +7,7 @@ import asyncio
 import functools
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context, Image
@@ -319,9 +319,18 @@ class Tools:
             str, Field(max_length=64, description="Hello, Stretch, Sit, RiseSit, Dance1, ...")
         ],
         ctx: Context[Any, Any],
+        roll: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        pitch: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        yaw: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        height: Annotated[Number | None, Field(description="[m] of Pose")] = None,
     ) -> SportResponse:
-        """Carry out a sport command by name; an unknown one is refused with the list of those that exist."""
-        return await self._sport(command, ctx)
+        """Carry out a sport command by name; an unknown one is refused with the list of those that exist.
+
+        Pose and Euler lean the standing body by roll (right side down), pitch (nose down), yaw (left) and height.
+        """
+        numbers = {"roll": roll, "pitch": pitch, "yaw": yaw, "height": height}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        return await self._sport(command, ctx, given)
 
     async def tag_poi(
         self,
@@ -349,9 +358,11 @@ class Tools:
         await commands.check_place(self._handles, self._robot, place)
         return await self.navigate_to(place.x, place.y, ctx, None, wait_s)
 
-    async def _sport(self, command: str, ctx: Context[Any, Any]) -> SportResponse:
+    async def _sport(
+        self, command: str, ctx: Context[Any, Any], parameters: Mapping[str, float] | None = None
+    ) -> SportResponse:
         return SportResponse.model_validate(
-            await commands.sport(self._robot, command, agent_name(ctx), Rank.AGENT)
+            await commands.sport(self._robot, command, agent_name(ctx), Rank.AGENT, parameters)
         )
 
     async def _watched(

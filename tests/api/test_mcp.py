@@ -313,8 +313,10 @@ async def test_postures_and_tricks(agent: Client, world: World) -> None:
     await call(agent, "standup")
     await call(agent, "liedown")
     await call(agent, "execute_sport", command="Hello")
+    await call(agent, "execute_sport", command="Pose", roll=0.1, height=-0.05)
     names = [entry.split()[0] for entry in world.platform.calls]
-    assert names == ["StandUp", "StandDown", "Hello"]
+    assert names == ["StandUp", "StandDown", "Hello", "Pose"]
+    assert "roll=0.1 height=-0.05" in world.platform.calls[-1]
     assert all(entry.endswith("AGENT") for entry in world.platform.calls)
     assert (await refusal(agent, "execute_sport", command="Sit")).startswith("COMMAND_REJECTED")
 

@@ -122,6 +122,39 @@ def test_sport_commands_are_carried_out(client: TestClient, world: World) -> Non
     assert world.platform.calls == ["Hello ann HUMAN"]
 
 
+def test_a_pose_takes_numbers_and_answers_what_was_applied(
+    client: TestClient, world: World
+) -> None:
+    answer = client.post("/api/cmd/Pose", json={"roll": 0.2, "height": 9.0}, headers=ANN)
+    assert answer.json()["parameters"] == {"roll": 0.2, "height": 0.35}
+    assert world.platform.calls == ["Pose roll=0.2 height=9.0 ann HUMAN"]
+    assert client.post("/api/cmd/Pose", json={}).json()["parameters"] == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "body"),
+    [
+        ("Pose", '{"roll": 1e999}'),
+        ("Pose", '{"roll": "0.1"}'),
+        ("Pose", '{"lift": 0.1}'),
+        ("Pose", "[]"),
+        ("Hello", '{"roll": 0.1}'),
+    ],
+)
+def test_numbers_that_a_command_cannot_have_are_refused(
+    client: TestClient, world: World, command: str, body: str
+) -> None:
+    answer = client.post(f"/api/cmd/{command}", content=body)
+    assert answer.status_code == 422 and answer.json()["code"] == "INVALID_REQUEST"
+    assert world.platform.calls == []
+
+
+def test_a_stop_move_is_not_refused_for_its_body(client: TestClient, world: World) -> None:
+    for body in ("", "[]", '{"roll": 0.1}', "nonsense"):
+        client.post("/api/cmd/StopMove", content=body, headers=ANN)
+    assert world.platform.calls == ["StopMove ann HUMAN"] * 4
+
+
 def test_an_unknown_sport_command_names_the_known_ones(client: TestClient) -> None:
     answer = client.post("/api/cmd/MoonWalk")
     assert answer.status_code == 404

@@ -48,6 +48,12 @@ def test_state_tells_how_new_and_how_large_the_map_is(client: TestClient, world:
     assert client.get("/api/state").json()["map"]["age"] is None
 
 
+def test_state_names_every_fault_once(client: TestClient, world: World) -> None:
+    world.platform.driver_faults = ("Injected: link_loss.",)
+    faults = client.get("/api/state").json()["status"]["faults"]
+    assert faults == ["The latch cannot be kept.", "Injected: link_loss."]
+
+
 def test_state_works_while_the_mapper_is_dead(client: TestClient, world: World) -> None:
     world.lost["mapper"] = rx.ActorDiedError()
     state = client.get("/api/state").json()

@@ -15,6 +15,7 @@ from rhino_actors.config import ServerConfig
 from rhino_actors.errors import (
     ControlHeld,
     EStopLatched,
+    InvalidFault,
     InvalidLabel,
     InvalidRequest,
     MapFileInvalid,
@@ -24,6 +25,7 @@ from rhino_actors.errors import (
     MissionRunning,
     NoGoal,
     NoMission,
+    NotSimulated,
     PoiNotFound,
     SupersededRequest,
     UnknownCommand,
@@ -46,8 +48,12 @@ from rhino_actors.messages.navigation import (
 )
 from rhino_actors.messages.platform import (
     DriverState,
+    FaultKind,
+    FaultNumber,
+    FaultReport,
     GateDecision,
     GateStatus,
+    InjectedFault,
     Posture,
     RobotStatus,
     SportResult,
@@ -118,6 +124,9 @@ class FakePlatform:
         self.frames: list[CameraFrame] = []
         self.now = 100.0
         self.longest_poll_s = 0.05
+        self.has_faults = True
+        self.injected: list[InjectedFault] = []
+        self.driver_faults: tuple[str, ...] = ()
         self.held_sticks: set[str] = set()  # whose velocities are refused until they send zero
 
     async def status(self) -> RobotStatus:
@@ -140,8 +149,11 @@ class FakePlatform:
             lidar_rate=7.7,
             camera_rate=5.0,
             control_rate=20.0,
-            driver_state=DriverState(True, Posture.STANDING, 87.0, 29.5, "off: no GPU"),
+            driver_state=DriverState(
+                True, Posture.STANDING, 87.0, 29.5, "off: no GPU", faults=self.driver_faults
+            ),
             gate=self.gate(),
+            faults=("The latch cannot be kept.", *self.driver_faults),
         )
 
     def gate(self) -> GateStatus:
@@ -229,11 +241,58 @@ class FakePlatform:
         self.latched_by = ""
         return self.gate()
 
-    async def sport(self, command: str, client: str, rank: Rank = Rank.HUMAN) -> SportResult:
-        if command not in ("StandUp", "StandDown", "Hello", "Sit"):
+    async def sport(
+        self,
+        command: str,
+        client: str,
+        rank: Rank = Rank.HUMAN,
+        parameters: Mapping[str, float] | None = None,
+    ) -> SportResult:
+        if command not in ("StandUp", "StandDown", "Hello", "Sit", "Pose", "StopMove"):
             raise UnknownCommand(f"There is no command {command!r}.", "Known: StandUp, Hello.")
-        self.calls.append(f"{command} {client} {rank.name}")
-        return SportResult(command, command != "Sit", 0 if command != "Sit" else 7)
+        if parameters and command != "Pose":
+            raise InvalidRequest(f"{command} has no parameters.")
+        numbers = "".join(f" {key}={value}" for key, value in (parameters or {}).items())
+        self.calls.append(f"{command}{numbers} {client} {rank.name}")
+        if command == "Sit":
+            return SportResult(command, False, 7)
+        applied = {key: min(value, 0.35) for key, value in (parameters or {}).items()}
+        return SportResult(command, True, parameters=applied)
+
+    def _report(self) -> FaultReport:
+        if not self.has_faults:
+            raise NotSimulated()
+        kinds = (
+            FaultKind("drop_lidar", "lidar gets lost", {"share": FaultNumber(1.0, "", 0.0, 1.0)}),
+            FaultKind(
+                "push",
+                "something pushes",
+                {"every": FaultNumber(math.inf, "s", 0.1, 9.0)},
+                needs_walking=True,
+                is_event=True,
+            ),
+        )
+        return FaultReport(tuple(self.injected), kinds)
+
+    async def faults(self) -> FaultReport:
+        return self._report()
+
+    async def inject_fault(
+        self, name: str, values: Mapping[str, float], client: str
+    ) -> FaultReport:
+        self._report()
+        if name not in ("drop_lidar", "push"):
+            raise InvalidFault(f"There is no fault {name!r}.", "Known: drop_lidar, push.")
+        given = dict(values)
+        after, duration = given.pop("after", 0.0), given.pop("duration", None)
+        self.injected.append(InjectedFault(name, given, after, duration))
+        self.calls.append(f"fault {name} {client}")
+        return self._report()
+
+    async def clear_faults(self, client: str, name: str = "") -> FaultReport:
+        self._report()
+        self.injected = [fault for fault in self.injected if name and fault.name != name]
+        return self._report()
 
     def add_frame(self, data: bytes | None = None) -> None:
         seq = self.frames[-1].seq + 1 if self.frames else 1

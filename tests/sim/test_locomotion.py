@@ -12,15 +12,20 @@ import pytest
 
 mujoco = pytest.importorskip("mujoco")
 
-from rhino_actors.config import MujocoConfig, RobotConfig  # noqa: E402
+from rhino_actors.config import GateConfig, MujocoConfig, RobotConfig  # noqa: E402
 from rhino_actors.drivers.mujoco.locomotion import WalkingRobot  # noqa: E402
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform  # noqa: E402
-from rhino_actors.drivers.mujoco.posture import PERFORMANCES  # noqa: E402
+from rhino_actors.drivers.mujoco.posture import (  # noqa: E402
+    CODE_NOT_OFFERED,
+    CODE_WRONG_POSTURE,
+    PERFORMANCES,
+)
 from rhino_actors.drivers.mujoco.simulation import Simulation  # noqa: E402
 from rhino_actors.drivers.mujoco.walking_model import compile_walking_model  # noqa: E402
 from rhino_actors.drivers.mujoco.worlds import make_world  # noqa: E402
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, World  # noqa: E402
-from rhino_actors.drivers.platform import ACROBATICS  # noqa: E402
+from rhino_actors.drivers.platform import ACROBATICS, SPORT_COMMANDS  # noqa: E402
+from rhino_actors.errors import InvalidRequest  # noqa: E402
 from rhino_actors.messages.geometry import Twist2D  # noqa: E402
 from rhino_actors.messages.platform import Posture  # noqa: E402
 
@@ -203,14 +208,42 @@ def test_stop_move_cuts_a_figure_short() -> None:
 
 def test_an_attitude_is_held_until_it_walks() -> None:
     made = robot()
-    assert made.euler(0.2, -0.1, 0.25, -0.06).accepted
+    wanted = {"roll": 0.2, "pitch": -0.1, "yaw": 0.25, "height": -0.06}
+    answer = made.command("Pose", wanted)
+    assert answer.accepted and answer.parameters == wanted
+    assert made.takes_velocity
     height = made.position[2]
     walk(made, STILL, 4.0)
     assert made.roll_pitch_yaw == pytest.approx((0.2, -0.1, 0.25), abs=0.03)
     assert made.position[2] - height == pytest.approx(-0.06, abs=0.02)
     assert walk(made, Twist2D(vx=0.5), 4.0)[100:, 0].mean() == pytest.approx(0.5, abs=0.05)
     assert made.tilt < 0.1
-    assert not after("StandDown").euler(0.1, 0.0, 0.0).accepted
+    assert made.command("Euler", {"roll": 0.1}).accepted
+    assert walk(made, STILL, 1.0) is not None and made.roll_pitch_yaw[0] == pytest.approx(
+        0.1, abs=0.03
+    )
+    refused = after("StandDown").command("Euler", {"roll": 0.1})
+    assert (
+        not refused.accepted
+        and refused.code == CODE_WRONG_POSTURE
+        and "standing" in refused.message
+    )
+
+
+@pytest.mark.parametrize("ends", ["StopMove", "BalanceStand", "StandUp", "Dance1"])
+def test_a_pose_at_the_limits_is_held_and_another_command_ends_it(ends: str) -> None:
+    made = robot()
+    gate = GateConfig()
+    made.command("Pose", {"roll": gate.pose_tilt, "pitch": -gate.pose_tilt, "yaw": gate.pose_yaw})
+    walk(made, STILL, 3.0)
+    assert made.posture is Posture.STANDING and made.tilt > 0.45
+    tilts = []
+    assert made.command(ends).accepted
+    while made.time < 14.0:
+        walk(made, STILL, 0.02)
+        tilts.append(made.tilt)
+    assert np.abs(np.diff(tilts)).max() < 0.03, "it does not jerk"
+    assert made.posture is Posture.STANDING and made.tilt < 0.02
 
 
 def test_a_fall_is_noticed_takes_no_velocity_and_recovery_ends_it() -> None:
@@ -337,5 +370,62 @@ async def test_behind_the_driver_it_walks_sits_falls_and_recovers() -> None:
         assert (await driver.sport("RecoveryStand")).accepted
         await until(Posture.STANDING)
         assert not (await driver.sport("FrontFlip")).accepted
+    finally:
+        await driver.close()
+
+
+# Each command from the posture that those before it left, with the posture that it leads to.
+ROUND = (
+    ("StandDown", {}, Posture.LYING),
+    ("StandUp", {}, Posture.STANDING),
+    ("BalanceStand", {}, Posture.STANDING),
+    ("Hello", {}, Posture.STANDING),
+    ("Stretch", {}, Posture.STANDING),
+    ("Dance1", {}, Posture.STANDING),
+    ("Dance2", {}, Posture.STANDING),
+    ("Pose", {"roll": 0.2, "pitch": 0.1, "yaw": 0.2, "height": -0.05}, Posture.STANDING),
+    ("Euler", {"pitch": -0.2}, Posture.STANDING),
+    ("StopMove", {}, Posture.STANDING),
+    ("Sit", {}, Posture.SITTING),
+    ("RiseSit", {}, Posture.STANDING),
+    ("Damp", {}, Posture.DAMPED),
+    ("RecoveryStand", {}, Posture.STANDING),
+)
+
+
+async def test_every_sport_command_runs_through_the_driver() -> None:
+    assert {name for name, *_ in ROUND} | ACROBATICS == set(SPORT_COMMANDS)
+    config = MujocoConfig(base="walking", fast=True, camera="off", speed=4.0)
+    driver = MujocoPlatform(config, RobotConfig())
+
+    async def until(posture: Posture) -> None:
+        deadline = time.monotonic() + 40.0
+        while driver.state().posture is not posture:
+            assert time.monotonic() < deadline, f"waited in vain for {posture}"
+            await asyncio.sleep(0.02)
+
+    try:
+        await driver.connect()
+        for name, parameters, posture in ROUND:
+            answer = await driver.sport(name, parameters)
+            assert answer.accepted and answer.code == 0, name
+            assert answer.parameters == parameters
+            await until(posture)
+            if name == "Pose":
+                deadline = time.monotonic() + 40.0
+                while (odometry := driver.odometry()) is None or odometry.tilt < 0.18:
+                    assert time.monotonic() < deadline, "it does not lean"
+                    await asyncio.sleep(0.02)
+        for name in ACROBATICS:
+            answer = await driver.sport(name)
+            assert not answer.accepted and answer.code == CODE_NOT_OFFERED == 3203, name
+        await driver.sport("StandDown")
+        await until(Posture.LYING)
+        for name in ("Hello", "Stretch", "Dance1", "Dance2", "Sit", "RiseSit", "Pose", "Euler"):
+            answer = await driver.sport(name)
+            assert not answer.accepted and answer.code == CODE_WRONG_POSTURE, name
+        with pytest.raises(InvalidRequest):
+            await driver.sport("Hello", {"roll": 0.1})
+        assert driver.state().posture is Posture.LYING
     finally:
         await driver.close()

@@ -1,6 +1,7 @@
 """What carries the sensors through the world: a base that is driven, or a body that walks. Both by one protocol."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import mujoco
@@ -47,8 +48,12 @@ class Base(Protocol):
     def twist(self) -> Twist2D:
         """Velocity in the heading frame, as it really is."""
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Begin a sport command and answer as the robot would.
+
+        Args:
+            name: one of SPORT_COMMANDS.
+            parameters: of SPORT_PARAMETERS; what is left out is zero.
 
         Raises:
             ValueError: no such command.
@@ -125,9 +130,9 @@ class KinematicBase:
         cos, sin = math.cos(yaw), math.sin(yaw)
         return Twist2D(cos * vx + sin * vy, -sin * vx + cos * vy, omega)
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Carry out a sport command; see `PostureMachine.command`."""
-        return self._posture.command(name)
+        return self._posture.command(name, parameters)
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Throw the robot over; see `PostureMachine.tip_over`."""
@@ -141,6 +146,8 @@ class KinematicBase:
         """Let `steps` time steps pass while the robot is asked for a twist; it obeys when it stands."""
         duration = steps * float(self.model.opt.timestep)
         wanted = twist if self._posture.takes_velocity else STILL
+        if not wanted.is_zero:
+            self._posture.level()
         self._posture.step(duration)
         self._pose_body(self.twist, duration)
         yaw = float(self.data.qpos[2]) + 0.5 * duration * float(self.data.qvel[2])

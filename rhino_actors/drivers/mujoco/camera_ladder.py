@@ -1,4 +1,4 @@
-"""Keeps a camera process going, on the first way of drawing that works: EGL, then OSMesa, then no camera.
+"""Keeps a camera process going, on the first way of drawing that works: EGL, OSMesa, ray casting, then no camera.
 
 A way that does not work may kill its process, so each is tried in the camera process itself. The physics process
 calls `step`, which never waits.
@@ -8,18 +8,49 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import IO
+from typing import IO, NamedTuple
 
 from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco.shm import SharedBlock
 
-RUNGS = {"auto": ("egl", "osmesa"), "egl": ("egl",), "osmesa": ("osmesa",), "off": ()}
+RAYCAST = "raycast"  # without OpenGL
+RUNGS = {
+    "auto": ("egl", "osmesa", RAYCAST),
+    "egl": ("egl",),
+    "osmesa": ("osmesa",),
+    RAYCAST: (RAYCAST,),
+    "off": (),
+}
+# What ray casting can be asked for: more would take more of a core than OpenGL in software does.
+RAYCAST_WIDTH = 160  # [px]
+RAYCAST_RATE = 5.0  # [Hz]
 
 FIRST_PICTURE_TIMEOUT = 30.0  # [s] from the start of a process to its first picture
 STALL_TIMEOUT = 10.0  # [s] without a picture after which the process counts as hung
 MAX_RESTARTS = 3  # of a way that has worked, before the next one is tried
 RESTART_DELAY = 1.0  # [s] before the first restart, doubled for each further one
 STEADY_TIME = 60.0  # [s] of pictures after which earlier restarts are forgotten
+
+
+class PictureFormat(NamedTuple):
+    """How large and how often pictures are."""
+
+    width: int  # [px]
+    height: int  # [px]
+    rate: float  # [Hz]
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}@{self.rate:g}"
+
+
+def picture_format(way: str, config: MujocoConfig) -> PictureFormat:
+    """Return what a way of drawing gives: what the config asks for, ray casting less of it in the same shape."""
+    wanted = PictureFormat(config.camera_width, config.camera_height, config.camera_rate_hz)
+    if way != RAYCAST:
+        return wanted
+    width = min(RAYCAST_WIDTH, wanted.width)
+    height = max(1, round(wanted.height * width / wanted.width))
+    return PictureFormat(width, height, min(RAYCAST_RATE, wanted.rate))
 
 
 class CameraLadder:
@@ -34,7 +65,7 @@ class CameraLadder:
             settings: configuration as JSON, handed to the process as it is.
         """
         self._rungs = list(RUNGS[config.camera])
-        self._picture = f"{config.camera_width}x{config.camera_height}@{config.camera_rate_hz:g}"
+        self._config = config
         self._block = block
         self._settings = settings
         self._child: subprocess.Popen[bytes] | None = None
@@ -62,7 +93,7 @@ class CameraLadder:
         if newest != self._seen:
             self._seen, self._seen_at = newest, now
             self._has_worked = True
-            self.status = f"{self._rungs[0]} {self._picture}"
+            self.status = self._working()
             if now - self._started > STEADY_TIME:
                 self._restarts = 0
         code = self._child.poll()
@@ -84,7 +115,9 @@ class CameraLadder:
 
     def _start(self, now: float) -> None:
         environment = dict(os.environ)
-        environment.update(MUJOCO_GL=self._rungs[0], LP_NUM_THREADS="1")
+        way = self._rungs[0]
+        # A library that is missing kills the import of MuJoCo where it is named, so ray casting names none.
+        environment.update(MUJOCO_GL="disable" if way == RAYCAST else way, LP_NUM_THREADS="1")
         # OpenGL's own choice follows MuJoCo's; one that the environment carries would contradict it.
         environment.pop("PYOPENGL_PLATFORM", None)
         self._errors = tempfile.TemporaryFile()
@@ -96,6 +129,7 @@ class CameraLadder:
                 str(self._block.fd),
                 self._settings,
                 str(os.getpid()),
+                way,
             ],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -118,6 +152,12 @@ class CameraLadder:
         self.status = (
             f"starting: {self._rungs[0]}" if self._rungs else f"off: {'; '.join(self._failures)}"
         )
+
+    def _working(self) -> str:
+        """Return the way that draws, its format, and what failed before it."""
+        way = self._rungs[0]
+        failed = f" ({'; '.join(self._failures)})" if self._failures else ""
+        return f"{way} {picture_format(way, self._config)}{failed}"
 
     def _last_error(self) -> str:
         """Return the last line that the process wrote to its stderr, shortened."""

@@ -15,51 +15,97 @@ from dataclasses import dataclass
 import numpy as np
 
 from rhino_actors.errors import ConfigError
+from rhino_actors.messages.platform import FaultKind, FaultNumber, InjectedFault
 
 CLEAR = "clear"  # ends every fault
+MAX_LATENCY = 5.0  # [s] of a velocity command
 
 
-@dataclass(frozen=True)
-class FaultKind:
-    """What a fault does, and the numbers that it takes, with their defaults and units."""
-
-    does: str
-    values: Mapping[str, tuple[float, str]]
-    needs_walking: bool = False
-    is_event: bool = False  # happens once; `duration` says nothing
+FOREVER = math.inf
+_LONG = 86_400.0  # [s] longest time that anything is put off or lasts
 
 
+def _kind(
+    name: str,
+    does: str,
+    *,
+    needs_walking: bool = False,
+    is_event: bool = False,
+    **numbers: tuple[float, str, float, float],
+) -> FaultKind:
+    return FaultKind(
+        name,
+        does,
+        {key: FaultNumber(*number) for key, number in numbers.items()},
+        needs_walking,
+        is_event,
+    )
+
+
+# Each number with its default, unit, least and greatest value: whatever is asked for, the simulation lives on.
 KINDS: dict[str, FaultKind] = {
-    "frozen_stamp": FaultKind("device stamps of odometry and lidar stand still", {}),
-    "jumping_stamp": FaultKind("device stamps jump back and forth at random", {"size": (5.0, "s")}),
-    "drop_lidar": FaultKind("lidar frames get lost", {"share": (1.0, "")}),
-    "late_lidar": FaultKind("lidar frames come late", {"delay": (0.5, "s")}),
-    "freeze_odometry": FaultKind("odometry goes on coming and says the same pose", {}),
-    "drop_odometry": FaultKind("odometry gets lost", {"share": (1.0, "")}),
-    "odometry_jump": FaultKind(
-        "the odometry jumps, in the body's frame",
-        {"x": (0.0, "m"), "y": (0.0, "m"), "yaw": (0.0, "rad")},
-        is_event=True,
-    ),
-    "link_loss": FaultKind("nothing comes and no command arrives", {}),
-    "refuse_sport": FaultKind("sport commands are refused", {"code": (3104.0, "")}),
-    "command_latency": FaultKind("velocity commands take effect late", {"delay": (0.2, "s")}),
-    "hold_timeout": FaultKind(
-        "the robot holds the last velocity this long", {"timeout": (2.0, "s")}
-    ),
-    "battery": FaultKind("the charge becomes this", {"level": (10.0, "%")}, is_event=True),
-    "push": FaultKind(
-        "something pushes the trunk, in the world's frame; both 0: 20 N s from a random side",
-        {"x": (0.0, "N s"), "y": (0.0, "N s"), "every": (math.inf, "s")},
-        needs_walking=True,
-    ),
-    "payload": FaultKind("a load on the back", {"mass": (3.0, "kg")}, needs_walking=True),
-    "friction": FaultKind(
-        "the feet's friction becomes this", {"value": (0.3, "")}, needs_walking=True
-    ),
-    "actuator_lag": FaultKind("the torques come late", {"delay": (0.010, "s")}, needs_walking=True),
+    kind.name: kind
+    for kind in (
+        _kind("frozen_stamp", "device stamps of odometry and lidar stand still"),
+        _kind(
+            "jumping_stamp",
+            "device stamps jump back and forth at random",
+            size=(5.0, "s", 0.0, 1e6),
+        ),
+        _kind("drop_lidar", "lidar frames get lost", share=(1.0, "", 0.0, 1.0)),
+        _kind("late_lidar", "lidar frames come late", delay=(0.5, "s", 0.0, 30.0)),
+        _kind("freeze_odometry", "odometry goes on coming and says the same pose"),
+        _kind("drop_odometry", "odometry gets lost", share=(1.0, "", 0.0, 1.0)),
+        _kind(
+            "odometry_jump",
+            "the odometry jumps, in the body's frame",
+            is_event=True,
+            x=(0.0, "m", -100.0, 100.0),
+            y=(0.0, "m", -100.0, 100.0),
+            yaw=(0.0, "rad", -math.pi, math.pi),
+        ),
+        _kind("link_loss", "nothing comes and no command arrives"),
+        _kind("refuse_sport", "sport commands are refused", code=(3104.0, "", 1.0, 65535.0)),
+        _kind(
+            "command_latency",
+            "velocity commands take effect late",
+            delay=(0.2, "s", 0.0, MAX_LATENCY),
+        ),
+        _kind(
+            "hold_timeout",
+            "the robot holds the last velocity this long",
+            timeout=(2.0, "s", 0.0, 60.0),
+        ),
+        _kind("battery", "the charge becomes this", is_event=True, level=(10.0, "%", 0.0, 100.0)),
+        _kind(
+            "push",
+            "something pushes the trunk, in the world's frame; both 0: 20 N s from a random side",
+            needs_walking=True,
+            is_event=True,
+            x=(0.0, "N s", -300.0, 300.0),
+            y=(0.0, "N s", -300.0, 300.0),
+            every=(FOREVER, "s", 0.1, _LONG),
+        ),
+        _kind("payload", "a load on the back", needs_walking=True, mass=(3.0, "kg", 0.0, 30.0)),
+        _kind(
+            "friction",
+            "the feet's friction becomes this",
+            needs_walking=True,
+            value=(0.3, "", 0.0, 2.0),
+        ),
+        _kind(
+            "actuator_lag",
+            "the torques come late",
+            needs_walking=True,
+            delay=(0.010, "s", 0.0, 0.1),
+        ),
+    )
 }
-_TIMES = {"after": (0.0, "s"), "duration": (math.inf, "s")}
+TIMES = {
+    "after": FaultNumber(0.0, "s", 0.0, _LONG),
+    "duration": FaultNumber(FOREVER, "s", 0.0, _LONG),
+}
+MAX_FAULTS = 16  # on or still to come
 RANDOM_PUSH = 20.0  # [N s]
 
 
@@ -111,13 +157,22 @@ def check_fault(name: str, values: Mapping[str, float], *, walking: bool) -> Non
     if name == CLEAR:
         return
     if name not in KINDS:
-        raise ConfigError(f"There is no fault {name!r}.", f"Known: {', '.join([*KINDS, CLEAR])}.")
+        raise ConfigError(
+            f"There is no fault {name[:64]!r}.", f"Known: {', '.join([*KINDS, CLEAR])}."
+        )
     kind = KINDS[name]
+    known = {**kind.numbers, **TIMES}
     for key, value in values.items():
-        if key not in {**kind.values, **_TIMES}:
-            raise ConfigError(f"The fault {name} has no value {key!r}.", _known(name))
-        if math.isnan(value) or (not math.isfinite(value) and key not in ("duration", "every")):
-            raise ConfigError(f"The fault {name} cannot have {key}={value}.", _known(name))
+        if key not in known:
+            raise ConfigError(f"The fault {name} has no value {key[:64]!r}.", _known(name))
+        number = known[key]
+        never = value == FOREVER == number.default
+        if not (never or number.low <= value <= number.high):
+            raise ConfigError(
+                f"The fault {name} cannot have {key}={value:g}: "
+                f"it is from {number.low:g} to {number.high:g}.",
+                _known(name),
+            )
     if kind.needs_walking and not walking:
         raise ConfigError(
             f"The fault {name} needs a body with weight, and this one is driven.",
@@ -142,18 +197,38 @@ class FaultBoard:
         """Ask for a fault from now on; CLEAR ends all. Raises ConfigError."""
         check_fault(name, values, walking=self._walking)
         if name == CLEAR:
-            self._faults.clear()
-            self._events.clear()
+            self.clear()
             return
+        if len(self._faults) + len(self._events) >= MAX_FAULTS:
+            raise ConfigError(f"There are {MAX_FAULTS} faults already.", "Clear them first.")
         kind = KINDS[name]
-        full = {key: default for key, (default, _) in kind.values.items()}
+        full = {key: number.default for key, number in kind.numbers.items()}
         full.update({key: value for key, value in values.items() if key in full})
         begin = self._time + values.get("after", 0.0)
         fault = Fault(name, full, begin, begin + values.get("duration", math.inf))
-        if kind.is_event or name == "push":
+        if kind.is_event:
             self._events.append(fault)
         else:
             self._faults.append(fault)
+
+    def clear(self, name: str = "") -> None:
+        """End the faults of a name, also those to come; all without one. Raises ConfigError."""
+        if name:
+            check_fault(name, {}, walking=True)
+        self._faults = [fault for fault in self._faults if name and fault.name != name]
+        self._events = [fault for fault in self._events if name and fault.name != name]
+
+    def listing(self) -> tuple[InjectedFault, ...]:
+        """Return the faults that are on or still to come, in the order of their begins."""
+        return tuple(
+            InjectedFault(
+                fault.name,
+                {key: value for key, value in fault.values.items() if math.isfinite(value)},
+                max(0.0, fault.begin - self._time),
+                fault.end - self._time if math.isfinite(fault.end) else None,
+            )
+            for fault in sorted([*self._faults, *self._events], key=lambda fault: fault.begin)
+        )
 
     def advance(self, time: float) -> None:
         """Let simulated time go on to `time` [s]; what is over is forgotten."""
@@ -192,10 +267,10 @@ class FaultBoard:
 
     def sentences(self) -> tuple[str, ...]:
         """Return what is wrong now, for people."""
+        lasting = [fault for fault in self._faults if fault.begin <= self._time]
+        repeated = [f for f in self._events if math.isfinite(f.values.get("every", FOREVER))]
         return tuple(
-            f"Injected: {fault}: {KINDS[fault.name].does}."
-            for fault in self._faults
-            if fault.begin <= self._time
+            f"Injected: {fault}: {KINDS[fault.name].does}." for fault in (*lasting, *repeated)
         )
 
 
@@ -204,6 +279,7 @@ def _known(name: str) -> str:
     if kind is None:
         return f"Known faults: {', '.join(KINDS)}."
     values = [
-        f"{key} [{unit}]" if unit else key for key, (_, unit) in {**kind.values, **_TIMES}.items()
+        f"{key} [{number.unit}]" if number.unit else key
+        for key, number in {**kind.numbers, **TIMES}.items()
     ]
     return f"{name} takes {', '.join(values)}."

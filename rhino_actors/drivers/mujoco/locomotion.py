@@ -6,7 +6,8 @@ They end in a posture. Nothing here knows clocks, threads or the scene; the same
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 
 import mujoco
 import numpy as np
@@ -15,13 +16,20 @@ from numpy.typing import NDArray
 
 from rhino_actors.drivers.mujoco.gait import LEGS
 from rhino_actors.drivers.mujoco.posture import FOLD as FOLD_POSE
+from rhino_actors.drivers.mujoco.posture import (
+    LEAN_TIME,
+    LEVELLING,
+    PERFORMANCES,
+    admit,
+    lean_of,
+)
 from rhino_actors.drivers.mujoco.posture import LIE as LIE_POSE
-from rhino_actors.drivers.mujoco.posture import PERFORMANCES, admit
 from rhino_actors.drivers.mujoco.posture import SIT as SIT_POSE
 from rhino_actors.drivers.mujoco.posture import STAND as STAND_POSE
 from rhino_actors.drivers.mujoco.trot import TORQUE_LIMIT, TrotController
 from rhino_actors.drivers.mujoco.trot import warm_up as warm_up_trot
 from rhino_actors.drivers.mujoco.walking_model import TRUNK_BODY, standing_coordinates
+from rhino_actors.drivers.platform import SPORT_PARAMETERS
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.platform import Posture, SportResult
 
@@ -34,6 +42,7 @@ SUNK_HEIGHT = 0.15  # [m] of the trunk over the floor while it should stand, for
 SUNK_TIME = 0.5  # [s]: it has fallen, too
 SIT_TILT = 1.1  # [rad] that a robot may lean when it sits or does a figure
 PUSH_TIME = 0.1  # [s] that a push takes
+LEVEL = (0.0,) * 5  # no lean
 
 FOLD, LIE, SIT, STAND = (pose[2:] for pose in (FOLD_POSE, LIE_POSE, SIT_POSE, STAND_POSE))
 
@@ -173,12 +182,18 @@ class WalkingRobot:
         self._become(Posture.STANDING)
         mujoco.mj_forward(self.model, self.data)
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Begin what a sport command asks for and answer as the robot would, without waiting for its end.
+
+        Args:
+            name: one of SPORT_COMMANDS.
+            parameters: of Pose and Euler, as offsets from the level stand; a velocity ends them.
 
         Raises:
             ValueError: no such command; the caller checks the name.
         """
+        if name in LEVELLING and self._posture is Posture.STANDING and self._leans:
+            self._lean_to(LEVEL)
         if name == "StopMove":
             if self._is_performing:
                 self._begin(self._level(), Posture.STANDING)
@@ -189,25 +204,22 @@ class WalkingRobot:
                 self._become(Posture.DAMPED)
             return SportResult(name, True)
         answer, goal = admit(name, self._posture)
+        if goal is not None and name in SPORT_PARAMETERS:
+            self._lean_to((*lean_of(parameters), 0.0))
+            return replace(answer, parameters=dict(parameters or {}))
         if goal is not None:
             self._begin(self._scripts()[name](), goal)
             self._is_performing = name in PERFORMANCES
             self._recovering = name == "RecoveryStand"
         return answer
 
-    def euler(self, roll: float, pitch: float, yaw: float, height: float = 0.0) -> SportResult:
-        """Lean the standing trunk to these angles [rad] and height [m], as offsets, feet where they are.
+    @property
+    def _leans(self) -> bool:
+        return bool(self.controller.attitude.any())
 
-        Zeros bring it back. A velocity ends it.
-        """
-        if self._posture is not Posture.STANDING:
-            answer, _ = admit("Hello", self._posture)
-            return SportResult(
-                "Euler", False, answer.code, answer.message.replace("Hello", "Euler")
-            )
-        wanted = (roll, pitch, yaw, height, 0.0)
-        self._script = self._lean(wanted, 0.6)
-        return SportResult("Euler", True)
+    def _lean_to(self, wanted: tuple[float, ...]) -> None:
+        """Begin to lean the standing trunk: roll, pitch, yaw [rad], height, forward [m], feet where they are."""
+        self._script, self._goal = self._lean(wanted, LEAN_TIME), Posture.STANDING
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Set the trunk to these angles [rad], a little off the floor, and let it fall."""
@@ -269,7 +281,7 @@ class WalkingRobot:
                 self._become(self._goal)
         if self._target is None and not self._damped:
             asked = any(wanted)
-            if asked and self.controller.attitude.any() and self._posture is Posture.STANDING:
+            if asked and self._leans and self._posture is Posture.STANDING:
                 self._script = None
                 self.controller.attitude[:] = 0.0
             self._ctrl[:] = self.controller.step(
@@ -357,7 +369,7 @@ class WalkingRobot:
     def _level(self) -> Script:
         """Come back from whatever figure to the balanced stand."""
         if self._target is None:
-            yield from self._lean((0.0,) * 5, 0.5)
+            yield from self._lean(LEVEL, 0.5)
         else:
             yield from self._rise()
 
@@ -392,11 +404,13 @@ class WalkingRobot:
     def _stretch(self) -> Script:
         yield from self._lean((0.0, 0.33, 0.0, -0.06, -0.07), 1.2)
         yield from self._wait(1.0)
-        yield from self._lean((0.0,) * 5, 1.2)
+        yield from self._lean(LEVEL, 1.2)
 
     def _dance(self, roll: float, pitch: float, bob: float, yaw: float, rate: float) -> Script:
         """Sway for eight seconds: amplitudes [rad], [m] and beats per second."""
         attitude = self.controller.attitude
+        if self._leans:
+            yield from self._lean(LEVEL, LEAN_TIME)
         length = 8.0
         for index in range(round(length / self._dt)):
             at = index * self._dt

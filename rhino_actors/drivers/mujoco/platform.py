@@ -2,20 +2,28 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco import wire
 from rhino_actors.drivers.mujoco.camera_ladder import RUNGS
-from rhino_actors.drivers.mujoco.faults import check_fault, parse_faults
+from rhino_actors.drivers.mujoco.faults import KINDS, check_fault, parse_faults
 from rhino_actors.drivers.mujoco.link import SimulationLink
 from rhino_actors.drivers.mujoco.samples import check_senses
 from rhino_actors.drivers.mujoco.truth import Truth, unpack_truth
 from rhino_actors.drivers.mujoco.worlds import check_world
-from rhino_actors.drivers.platform import check_command
-from rhino_actors.errors import CommandRejected, ConfigError, NotConnected
+from rhino_actors.drivers.platform import check_command, check_parameters
+from rhino_actors.errors import ConfigError, InvalidFault, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
-from rhino_actors.messages.platform import DriverState, LowState, Posture, SportResult
+from rhino_actors.messages.platform import (
+    DriverState,
+    FaultReport,
+    InjectedFault,
+    LowState,
+    Posture,
+    SportResult,
+)
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
 
 ANSWER_TIMEOUT = 5.0  # [s]
@@ -94,15 +102,19 @@ class MujocoPlatform:
         if self._link is not None:
             self._link.send_twist(twist, time.monotonic())
 
-    async def sport(self, command: str) -> SportResult:
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
         """Begin a sport command and return the robot's answer; `state().posture` shows its progress.
 
         Raises:
             UnknownCommand: not one of SPORT_COMMANDS.
+            InvalidRequest: a parameter that the command does not take.
             NotConnected: the simulation does not run or does not answer.
         """
         check_command(command)
-        answer = await self._request(op="sport", command=command)
+        check_parameters(command, parameters or {})
+        answer = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**answer["result"])
 
     async def inject_tilt(self, roll: float, pitch: float = 0.0) -> None:
@@ -113,20 +125,37 @@ class MujocoPlatform:
         """
         await self._request(op="tip_over", roll=roll, pitch=pitch)
 
-    async def inject(self, name: str, **values: float) -> None:
+    async def inject(self, name: str, /, **values: float) -> None:
         """Let something go wrong from now on, by name and numbers; `clear` ends all. See docs/simulation.md.
 
         Raises:
-            CommandRejected: no such fault or value, or the body cannot have it.
+            InvalidFault: no such fault or value, the body cannot have it, or there are too many.
             NotConnected: the simulation does not run or does not answer.
         """
         try:
             check_fault(name, values, walking=self._config.base == "walking")
         except ConfigError as error:
-            raise CommandRejected(error.message, error.hint) from error
+            raise InvalidFault(error.message, error.hint) from error
         answer = await self._request(op="inject", name=name, values=values)
         if "refused" in answer:
-            raise CommandRejected(*answer["refused"])
+            raise InvalidFault(*answer["refused"])
+
+    async def clear_faults(self, name: str = "") -> None:
+        """End the faults of a name; all without one.
+
+        Raises:
+            InvalidFault: there is none of that name.
+            NotConnected: the simulation does not run or does not answer.
+        """
+        answer = await self._request(op="clear", name=name)
+        if "refused" in answer:
+            raise InvalidFault(*answer["refused"])
+
+    async def faults(self) -> FaultReport:
+        """Return what is wrong on purpose, and what could be. Raises NotConnected."""
+        answer = await self._request(op="faults")
+        found = tuple(InjectedFault(**fields) for fields in answer["faults"])
+        return FaultReport(found, tuple(KINDS.values()))
 
     def truth(self) -> Truth | None:
         """Return what really is, or None before the first tick. For scoring and tests alone."""

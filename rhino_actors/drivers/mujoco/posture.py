@@ -4,20 +4,29 @@ A pose is 14 numbers: pitch and roll of the trunk [rad], then the 12 joints in t
 the trunk is not among them: the simulation sets the robot down on what is lowest. Stands on numpy alone.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rhino_actors.drivers.mujoco.gait import leg_angles
-from rhino_actors.drivers.platform import ACROBATICS
+from rhino_actors.drivers.mujoco.gait import (
+    ABDUCTION,
+    HIP_X,
+    HIP_Y,
+    LEGS,
+    STAND_LENGTH,
+    leg_angles,
+)
+from rhino_actors.drivers.platform import ACROBATICS, SPORT_PARAMETERS
 from rhino_actors.messages.platform import Posture, SportResult
 
 Pose = NDArray[np.float64]
 
 # Answers in the robot's own manner: 0 is success, 3203 is its code for what the firmware does not offer.
 CODE_NOT_OFFERED = 3203
+# What the firmware answers in a wrong posture was not seen; this is its code for a motion that does not come about.
 CODE_WRONG_POSTURE = 4201
 
 
@@ -111,6 +120,10 @@ _CHANGES: dict[str, tuple[frozenset[Posture], tuple[Keyframe, ...], Posture]] = 
         for name, frames in PERFORMANCES.items()
     },
 }
+for _name in SPORT_PARAMETERS:
+    _CHANGES[_name] = (frozenset({Posture.STANDING}), (), Posture.STANDING)
+# Commands that bring a leaning robot back to the level stand.
+LEVELLING = frozenset({"StandUp", "BalanceStand", "RecoveryStand", "StopMove"})
 # Commands that ask for what is so already: accepted, nothing moves.
 _ALREADY = {
     "StandUp": Posture.STANDING,
@@ -122,6 +135,7 @@ _ALREADY = {
 _TIP_TIME = 0.25  # [s] that a fall takes
 _DAMP_TIME = 1.5  # [s] in which the robot sinks when its motors only damp
 _RIGHTING_TIME = 1.5  # [s] to roll back onto the belly
+LEAN_TIME = 0.6  # [s] to take up a Pose, or to leave it
 
 
 def admit(name: str, posture: Posture) -> tuple[SportResult, Posture | None]:
@@ -145,6 +159,30 @@ def admit(name: str, posture: Posture) -> tuple[SportResult, Posture | None]:
     return SportResult(name, True), goal
 
 
+def lean_of(parameters: Mapping[str, float] | None) -> tuple[float, float, float, float]:
+    """Return roll, pitch, yaw [rad] and height [m] of a Pose; what is left out is zero."""
+    given = parameters or {}
+    roll, pitch, yaw, height = (given.get(key, 0.0) for key in SPORT_PARAMETERS["Pose"])
+    return roll, pitch, yaw, height
+
+
+def _leaning(roll: float, pitch: float, height: float) -> Pose:
+    """Return the stand with its trunk turned and moved, feet where they were."""
+    cr, sr, cp, sp = math.cos(roll), math.sin(roll), math.cos(pitch), math.sin(pitch)
+    world_from_trunk = np.array([[cp, sp * sr, sp * cr], [0.0, cr, -sr], [-sp, cp * sr, cp * cr]])
+    pose = STAND.copy()
+    pose[:2] = pitch, roll
+    for index, (_, side_x, side_y, _) in enumerate(LEGS):
+        hip, beside = np.array([side_x * HIP_X, side_y * HIP_Y, 0.0]), side_y * ABDUCTION
+        foot = world_from_trunk.T @ (hip + (0.0, beside, -STAND_LENGTH - height)) - hip
+        down = math.sqrt(max(foot[1] ** 2 + foot[2] ** 2 - beside**2, 1e-8))
+        abduction = math.atan2(foot[2], foot[1]) - math.atan2(-down, beside)
+        _, bend, knee = leg_angles(foot[0], 0.0, down)
+        pose[2 + 3 * index : 5 + 3 * index] = math.remainder(abduction, math.tau), bend, knee
+    pose.flags.writeable = False
+    return pose
+
+
 def _refusal(name: str, posture: Posture) -> str:
     if posture is Posture.FALLEN:
         return f"The robot has fallen; {name} cannot help, RecoveryStand can."
@@ -165,6 +203,7 @@ class PostureMachine:
         self._elapsed = 0.0
         self._pose: Pose = STAND
         self._is_performing = False  # a motion that ends where it began, and may be cut short
+        self._is_leaning = False
 
     @property
     def posture(self) -> Posture:
@@ -179,12 +218,14 @@ class PostureMachine:
     def takes_velocity(self) -> bool:
         return self._posture is Posture.STANDING
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Begin what a sport command asks for and answer as the robot would, without waiting for its end.
 
         Raises:
             ValueError: no such command; the caller checks the name.
         """
+        if name in LEVELLING:
+            self.level()
         if name == "StopMove":
             if self._is_performing:
                 self._begin((Keyframe(0.8, STAND),), Posture.CHANGING, Posture.STANDING)
@@ -196,12 +237,28 @@ class PostureMachine:
         answer, goal = admit(name, self._posture)
         if goal is None:
             return answer
+        if name in SPORT_PARAMETERS:
+            roll, pitch, yaw, height = lean_of(parameters)
+            self._begin(
+                (Keyframe(LEAN_TIME, _leaning(roll, pitch, height)),),
+                Posture.STANDING,
+                Posture.STANDING,
+            )
+            self._is_leaning = True
+            applied = {**(parameters or {}), "yaw": 0.0} if yaw else dict(parameters or {})
+            note = "A driven base does not turn its trunk." if yaw else ""
+            return SportResult(name, True, 0, note, applied)
         frames = _CHANGES[name][1]
         if self._posture is Posture.FALLEN:
             frames = (Keyframe(_RIGHTING_TIME, FOLD), *frames)
         self._begin(frames, Posture.CHANGING, goal)
         self._is_performing = name in PERFORMANCES
         return answer
+
+    def level(self) -> None:
+        """Come back to the level stand, if it leans."""
+        if self._is_leaning:
+            self._begin((Keyframe(LEAN_TIME, STAND),), Posture.STANDING, Posture.STANDING)
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Throw the robot over to these angles [rad]; it lies so until RecoveryStand."""
@@ -228,4 +285,4 @@ class PostureMachine:
     def _begin(self, frames: Sequence[Keyframe], now: Posture, goal: Posture) -> None:
         self._from, self._frames, self._elapsed = self._pose, list(frames), 0.0
         self._posture, self._goal = now, goal
-        self._is_performing = False
+        self._is_performing = self._is_leaning = False

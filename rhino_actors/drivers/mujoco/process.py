@@ -93,16 +93,21 @@ class PhysicsLoop:
         """Carry out a request and return its answer. The state that it leads to is published before."""
         reply: dict[str, Any] = {"id": request["id"]}
         if request["op"] == "sport":
-            result = self._simulation.command(request["command"])
+            result = self._simulation.command(request["command"], request.get("parameters"))
             reply["result"] = asdict(result)
             if result.accepted:
                 # What was asked before a posture command or StopMove does not outlive it.
                 self._void_commands = self._block["command"].newest
         elif request["op"] == "tip_over":
             self._simulation.tip_over(request["roll"], request["pitch"])
-        elif request["op"] == "inject":
+        elif request["op"] == "faults":
+            reply["faults"] = [asdict(fault) for fault in self._simulation.faults.listing()]
+        elif request["op"] in ("inject", "clear"):
             try:
-                self._simulation.inject(request["name"], request["values"])
+                if request["op"] == "clear":
+                    self._simulation.faults.clear(request["name"])
+                else:
+                    self._simulation.inject(request["name"], request["values"])
             except ConfigError as error:
                 reply["refused"] = error.args
         self.publish_state(now)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco.base import STILL, make_base
 from rhino_actors.drivers.mujoco.dynamics import BodyFaults, WeightedBody
-from rhino_actors.drivers.mujoco.faults import FaultBoard
+from rhino_actors.drivers.mujoco.faults import MAX_LATENCY, FaultBoard
 from rhino_actors.drivers.mujoco.gait import LEGS
 from rhino_actors.drivers.mujoco.model import LEG_JOINTS, TRUNK_BODY
 from rhino_actors.drivers.mujoco.people import People
@@ -36,7 +36,6 @@ BATTERY_LIFE_WALKING = 2.0 * 3600.0  # [s]
 CELL_EMPTY, CELL_FULL, CELLS = 3.2, 4.15, 8  # [V], [V], in series
 
 MAX_TICK_STEPS = 10  # physics steps between two looks at the sensors
-MAX_LATENCY = 5.0  # [s] of a velocity command
 
 
 class Simulation:
@@ -117,12 +116,12 @@ class Simulation:
         bodies = np.hstack([self.data.mocap_pos, self.data.mocap_quat])
         return np.concatenate([self.data.qpos, bodies.reshape(-1)])
 
-    def command(self, name: str) -> SportResult:
+    def command(self, name: str, parameters: Mapping[str, float] | None = None) -> SportResult:
         """Carry out a sport command; see `Base.command`."""
         refusal = self.faults.active("refuse_sport")
         if refusal is not None:
             return SportResult(name, False, int(refusal["code"]), "Injected: refused.")
-        return self.base.command(name)
+        return self.base.command(name, parameters)
 
     def tip_over(self, roll: float, pitch: float) -> None:
         """Throw the robot over; see `Base.tip_over`."""

@@ -31,7 +31,7 @@ _ODOMETRY = struct.Struct("=12d")
 _LIDAR = struct.Struct("=8dq")
 _VOXELS = -1  # in the place of the number of points: the robot's message follows
 _CAMERA = struct.Struct("=d2q")
-_STATE_CAPACITY = 8192
+_STATE_CAPACITY = 16384
 _POSE_CAPACITY = 2048
 # Longest voxel message: all layers, as LZ4 stores what it cannot shorten.
 _VOXEL_CAPACITY = 96 * 1024

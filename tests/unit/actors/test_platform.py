@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,13 +25,20 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidRequest,
     NotConnected,
+    NotSimulated,
     RobotFallen,
     SupersededRequest,
     UnknownCommand,
 )
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
-from rhino_actors.messages.platform import Posture, SportResult, StopReason
+from rhino_actors.messages.platform import (
+    FaultReport,
+    InjectedFault,
+    Posture,
+    SportResult,
+    StopReason,
+)
 
 CONFIG = RhinoConfig(driver="fake")
 GATE = GateConfig()
@@ -133,10 +140,14 @@ class Spy(FakePlatform):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.sports: list[str] = []
+        self.poses: list[Mapping[str, float] | None] = []
 
-    async def sport(self, command: str) -> SportResult:
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
         self.sports.append(command)
-        return await super().sport(command)
+        self.poses.append(parameters)
+        return await super().sport(command, parameters)
 
 
 async def test_nothing_moves_that_the_gate_did_not_let_through(rig: Rig) -> None:
@@ -147,6 +158,7 @@ async def test_nothing_moves_that_the_gate_did_not_let_through(rig: Rig) -> None
         lambda: rig.actor.nudge(AHEAD, 1.0, goal_id=1, epoch=0, client="anna", rank=Rank.HUMAN),
         lambda: rig.actor.sport("FrontFlip", "anna"),
         lambda: rig.actor.sport("Fly", "anna"),
+        lambda: rig.actor.sport("Pose", "anna", Rank.HUMAN, {"roll": math.inf}),
     ):
         with pytest.raises((InvalidRequest, SupersededRequest, CommandRejected, UnknownCommand)):
             await attempt()
@@ -683,6 +695,67 @@ async def test_the_robot_drives_a_path_and_arrives() -> None:
     assert rig.fake.pose.distance_to(5.0, -1.5) <= CONFIG.follower.goal_tolerance + 0.01
 
 
+async def test_the_status_tells_how_late_odometry_comes(rig: Rig) -> None:
+    assert (await rig.actor.status()).odometry_interval_p99 is None, "too few to say"
+    await rig.step(4.0)
+    status = await rig.actor.status()
+    assert status.odometry_interval_p99 == pytest.approx(0.02, abs=0.001)
+    for _ in range(4):  # of 200
+        rig.clock.now += 0.1
+        await rig.step(0.02)
+    late = (await rig.actor.status()).odometry_interval_p99
+    assert late is not None and late > 0.09
+
+
+# faults on demand
+
+
+class Faulty(FakePlatform):
+    """A fake robot that can be asked for faults."""
+
+    asked: dict[str, Mapping[str, float]]
+
+    async def faults(self) -> FaultReport:
+        found = tuple(InjectedFault(name, v, 0.0, None) for name, v in self.asked.items())
+        return FaultReport(found, ())
+
+    async def inject(self, name: str, /, **values: float) -> None:
+        self.asked[name] = values
+
+    async def clear_faults(self, name: str = "") -> None:
+        self.asked = {n: v for n, v in self.asked.items() if name and n != name}
+
+
+async def test_faults_reach_a_simulation_whoever_drives_and_the_answer_lists_them() -> None:
+    rig = Rig()
+    driver = Faulty(CONFIG.fake, CONFIG.robot, rig.clock)
+    driver.asked = {}
+    rig.fake = rig.actor._driver = driver
+    await rig.start()
+    await rig.goto((3.0, 0.0))
+    await rig.step(0.5)
+    # A value may be called as the arguments are.
+    report = await rig.actor.inject_fault("push", {"x": 20.0, "name": 1.0}, "bert")
+    assert report.faults == (InjectedFault("push", {"x": 20.0, "name": 1.0}, 0.0, None),)
+    await rig.actor.inject_fault("link_loss", {}, "bert")
+    assert [f.name for f in (await rig.actor.clear_faults("bert", "push")).faults] == ["link_loss"]
+    assert (await rig.actor.clear_faults("bert")).faults == ()
+    assert (await rig.actor.faults()).faults == ()
+    await rig.step(0.1)
+    assert rig.actor._gate.holder(rig.clock.now) == "anna"
+    assert not rig.fake.wire[-1][1].is_zero, "and nothing stops for it"
+
+
+async def test_a_robot_without_faults_on_demand_says_so(rig: Rig) -> None:
+    for ask in (
+        lambda: rig.actor.faults(),
+        lambda: rig.actor.inject_fault("push", {}, "anna"),
+        lambda: rig.actor.clear_faults("anna"),
+    ):
+        with pytest.raises(NotSimulated, match="fake"):
+            await ask()
+
+
 # sport commands
 
 
@@ -706,6 +779,29 @@ async def test_a_sport_command_waits_until_the_robot_stands_still() -> None:
     assert (await rig.actor.follow_report(1)).reason is StopReason.SPORT
     assert rig.fake.state().posture is Posture.LYING
     assert (await rig.actor.velocity(AHEAD, "anna")).applied == ZERO
+
+
+async def test_a_pose_reaches_the_driver_clamped_and_a_bad_one_does_not() -> None:
+    rig = Rig()
+    spy = rig.fake = Spy(CONFIG.fake, CONFIG.robot, rig.clock)
+    rig.actor._driver = spy
+    await rig.start()
+    answer = await rig.actor.sport("Pose", "anna", Rank.HUMAN, {"roll": 9.0, "height": -0.05})
+    applied = {"roll": GATE.pose_tilt, "height": -0.05}
+    assert answer.accepted and answer.parameters == applied
+    assert spy.poses == [applied]
+    for command, parameters in (
+        ("Pose", {"roll": math.nan}),
+        ("Pose", {"lift": 0.1}),
+        ("Euler", {"height": 0.01}),
+        ("Hello", {"roll": 0.1}),
+    ):
+        with pytest.raises(InvalidRequest):
+            await rig.actor.sport(command, "anna", Rank.HUMAN, parameters)
+    with pytest.raises(ControlHeld):
+        await rig.actor.sport("Pose", "bert", Rank.HUMAN, {"roll": 0.1})
+    assert spy.sports == ["Pose"]
+    assert (await rig.actor.sport("StopMove", "bert", Rank.AGENT, {"roll": 0.1})).accepted
 
 
 async def test_an_estop_while_a_sport_command_waits_keeps_it_from_the_robot() -> None:

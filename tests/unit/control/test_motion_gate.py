@@ -911,6 +911,32 @@ def test_sport_commands_obey_latch_holder_fall_and_configuration() -> None:
         gate.admit_sport(command, "anna", Rank.HUMAN, 0.8, is_acrobatic=False)
 
 
+def test_a_pose_is_clamped_to_the_configuration_and_a_bad_one_refused() -> None:
+    gate = make_gate(pose_tilt=0.3, pose_yaw=0.2, pose_lower=0.1, pose_raise=0.02)
+
+    def ask(**numbers: float) -> dict[str, float]:
+        return gate.admit_sport(
+            "Pose", "anna", Rank.HUMAN, 0.0, is_acrobatic=False, parameters=numbers
+        )
+
+    assert ask(roll=0.1, height=-0.05) == {"roll": 0.1, "height": -0.05}
+    assert ask(roll=9.0, pitch=-9.0, yaw=9.0, height=9.0) == {
+        "roll": 0.3,
+        "pitch": -0.3,
+        "yaw": 0.2,
+        "height": 0.02,
+    }
+    assert ask(height=-9.0) == {"height": -0.1}
+    assert ask() == {}
+    epoch = gate.epoch
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(InvalidRequest):
+            ask(roll=bad)
+    with pytest.raises(InvalidRequest):
+        ask(lift=0.1)
+    assert gate.epoch == epoch, "what is refused ends nothing"
+
+
 def test_acrobatics_are_let_through_where_the_configuration_says_so() -> None:
     gate = make_gate(allow_acrobatics=True)
     gate.admit_sport("FrontFlip", "anna", Rank.HUMAN, 0.0, is_acrobatic=True)

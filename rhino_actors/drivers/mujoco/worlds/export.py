@@ -52,7 +52,7 @@ def export(
 def picture(world: World, *, robot_radius: float = ROBOT_RADIUS) -> NDArray[np.uint8]:
     """Draw a world's truth from above, +x right and +y up: (height, width, 3) uint8, BGR.
 
-    Black is occupied, green can be reached, orange are people's loops, red the traps, dark green the start.
+    Black is occupied, green can be reached, blue are people's loops, red the traps, dark green the start.
     """
     truth = world.truth_grid(robot_radius=robot_radius)
     image = np.full((*truth.geometry.shape, 3), _WHITE, np.uint8)

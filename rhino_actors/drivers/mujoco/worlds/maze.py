@@ -22,6 +22,7 @@ START_CELL = (3, 0)  # row, column
 WALL_HEIGHT = 1.8  # [m]
 LOOPS = 0.18  # share of the inner walls that are left after carving and taken away
 PEOPLE = 4
+CORNER = 0.002  # [m] by which a wall ends before the outer face of the one that it meets
 
 MATERIALS = (
     Material(
@@ -196,7 +197,9 @@ def _wall(
     # A sign on some faces tells places apart.
     half = WALL / 2.0
     across = (at - half, at + half)
-    length = (span[0] - half, span[1] + half)
+    # Ends that lie in another wall's face would flicker through it.
+    reach = half - CORNER if along == "x" else half
+    length = (span[0] - reach, span[1] + reach)
     look = WALLS[int(rng.integers(len(WALLS)))]
     x, y = (length, across) if along == "x" else (across, length)
     plan.box("wall", x, y, (0.0, WALL_HEIGHT), look)

@@ -5,7 +5,7 @@ import pytest
 
 from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco import camera_ladder, wire
-from rhino_actors.drivers.mujoco.camera_ladder import CameraLadder
+from rhino_actors.drivers.mujoco.camera_ladder import CameraLadder, picture_format
 from rhino_actors.drivers.mujoco.shm import SharedBlock
 
 CONFIG = MujocoConfig(camera_width=64, camera_height=32, camera_rate_hz=15.0)
@@ -16,8 +16,11 @@ class FakeProcess:
 
     started: list["FakeProcess"] = []
 
-    def __init__(self, _: list[str], *, env: dict[str, str], stderr: IO[bytes], **__: Any) -> None:
-        self.way = env["MUJOCO_GL"]
+    def __init__(
+        self, words: list[str], *, env: dict[str, str], stderr: IO[bytes], **__: Any
+    ) -> None:
+        self.way = words[-1]
+        self.library = env["MUJOCO_GL"]
         self.code: int | None = None
         self.killed = False
         self.stderr = stderr
@@ -87,19 +90,56 @@ def test_a_way_that_never_draws_gives_room_to_the_next_and_at_last_the_camera_is
     assert ladder.process.way == "osmesa"
     ladder.process.die(-6)
     ladder.step()
+    assert ladder.ladder.status == "starting: raycast"
+    ladder.step()
+    assert ladder.process.way == "raycast"
+    ladder.process.die(1, b"MemoryError\n")
+    ladder.step()
     assert ladder.ladder.status == (
-        "off: egl: ImportError: no EGL here; osmesa: killed by signal 6"
+        "off: egl: ImportError: no EGL here; osmesa: killed by signal 6; raycast: MemoryError"
     )
     ladder.step(100.0)
-    assert len(FakeProcess.started) == 2
+    assert len(FakeProcess.started) == 3
+
+
+def test_ray_casting_names_no_library_and_says_what_failed_before_it(block: SharedBlock) -> None:
+    ladder = Ladder(block, "auto")
+    for words in (b"no EGL\n", b"no OSMesa\n"):
+        assert ladder.process.library == ladder.process.way
+        ladder.process.die(1, words)
+        ladder.step()
+        ladder.step()
+    assert ladder.process.library == "disable"
+    ladder.picture()
+    assert ladder.ladder.status == "raycast 64x32@5 (egl: no EGL; osmesa: no OSMesa)"
+    ladder.ladder.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [
+        ((640, 360, 15.0), (160, 90, 5.0)),
+        ((64, 48, 2.0), (64, 48, 2.0)),
+        ((320, 32, 5.0), (160, 16, 5.0)),
+    ],
+)
+def test_ray_casting_gives_no_more_than_it_can_and_keeps_the_shape(
+    wanted: tuple[int, int, float], given: tuple[int, int, float]
+) -> None:
+    width, height, rate = wanted
+    config = MujocoConfig(camera_width=width, camera_height=height, camera_rate_hz=rate)
+    assert picture_format("raycast", config) == given
+    assert picture_format("egl", config) == wanted
 
 
 def test_only_the_way_that_was_asked_for_is_tried(block: SharedBlock) -> None:
-    ladder = Ladder(block, "osmesa")
-    ladder.process.die(1)
-    ladder.step()
-    assert ladder.ladder.status.startswith("off: osmesa")
-    assert [process.way for process in FakeProcess.started] == ["osmesa"]
+    for way in ("egl", "osmesa", "raycast"):
+        FakeProcess.started = []
+        ladder = Ladder(block, way)
+        ladder.process.die(1)
+        ladder.step()
+        assert ladder.ladder.status.startswith(f"off: {way}")
+        assert [process.way for process in FakeProcess.started] == [way]
 
 
 def test_a_camera_that_is_switched_off_starts_nothing(block: SharedBlock) -> None:

@@ -2,7 +2,16 @@ import math
 
 import pytest
 
-from rhino_actors.drivers.mujoco.faults import KINDS, FaultBoard, check_fault, parse_faults
+from rhino_actors.config import MujocoConfig
+from rhino_actors.drivers.mujoco.faults import (
+    KINDS,
+    MAX_FAULTS,
+    TIMES,
+    FaultBoard,
+    check_fault,
+    parse_faults,
+)
+from rhino_actors.drivers.mujoco.wire import capacities, pack_state
 from rhino_actors.errors import ConfigError
 
 
@@ -64,6 +73,47 @@ def test_a_push_from_a_random_side_has_its_strength_and_its_seed() -> None:
 
     assert pushes(1) == pushes(1) != pushes(2)
     assert all(math.hypot(*push) == pytest.approx(20.0) for push in pushes(1))
+
+
+def test_what_is_on_and_what_is_to_come_can_be_listed_and_ended_by_name() -> None:
+    faults = board("late_lidar delay=0.4 duration=5; push every=2 x=20 after=3", walking=True)
+    faults.advance(1.0)
+    late, push = faults.listing()
+    assert (late.name, dict(late.values), late.starts_in) == ("late_lidar", {"delay": 0.4}, 0.0)
+    assert late.ends_in == pytest.approx(4.0)
+    assert push.starts_in == pytest.approx(2.0) and push.ends_in is None
+    assert any("push" in sentence for sentence in faults.sentences())
+    faults.clear("push")
+    assert [fault.name for fault in faults.listing()] == ["late_lidar"]
+    with pytest.raises(ConfigError):
+        faults.clear("fire")
+    faults.clear()
+    assert faults.listing() == () == faults.sentences()
+
+
+def test_there_is_room_for_so_many_faults_and_for_all_they_say() -> None:
+    faults = board(walking=True)
+    for name in [*KINDS, *KINDS]:
+        if len(faults.listing()) == MAX_FAULTS:
+            with pytest.raises(ConfigError, match="already"):
+                faults.add(name, {})
+        elif not KINDS[name].is_event:
+            faults.add(name, {"duration": 12345.678})
+    assert len(faults.sentences()) == MAX_FAULTS
+    state = {"injected": faults.sentences(), "camera": "x" * 1000, "low_state": [0.123456789] * 40}
+    assert len(pack_state(state)) < capacities(MujocoConfig())["state"] / 2
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_every_number_has_bounds_that_hold_and_a_default_within_them(name: str) -> None:
+    kind = KINDS[name]
+    check_fault(name, {key: number.low for key, number in kind.numbers.items()}, walking=True)
+    check_fault(name, {key: number.high for key, number in kind.numbers.items()}, walking=True)
+    for key, number in {**kind.numbers, **TIMES}.items():
+        check_fault(name, {key: number.default}, walking=True)
+        for bad in (math.nan, -math.inf, number.low - 1.0, number.high * 1.01 + 1.0):
+            with pytest.raises(ConfigError, match=key):
+                check_fault(name, {key: bad}, walking=True)
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if kind.needs_walking])

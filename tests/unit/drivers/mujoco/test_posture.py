@@ -1,6 +1,10 @@
+import math
+
 import numpy as np
 import pytest
 
+from rhino_actors.drivers.mujoco.gait import ABDUCTION, HIP_X, HIP_Y, LEGS, STAND_LENGTH
+from rhino_actors.drivers.mujoco.kinematics import foot_place
 from rhino_actors.drivers.mujoco.posture import PERFORMANCES, STAND, PostureMachine
 from rhino_actors.drivers.platform import ACROBATICS, SPORT_COMMANDS
 from rhino_actors.messages.platform import Posture
@@ -67,7 +71,7 @@ def test_flips_and_jumps_are_refused_with_code_and_sentence(name: str) -> None:
     assert machine.takes_velocity
 
 
-@pytest.mark.parametrize("name", ["Hello", "Dance1", "Sit", "RiseSit"])
+@pytest.mark.parametrize("name", ["Hello", "Dance1", "Sit", "RiseSit", "Pose", "Euler"])
 def test_what_needs_another_posture_is_refused_and_changes_nothing(name: str) -> None:
     machine = after("StandDown")
     answer = machine.command(name)
@@ -99,6 +103,44 @@ def test_damping_counts_at_once_and_beats_a_motion() -> None:
     settled(machine, 0.5)
     assert machine.command("Damp").accepted
     assert machine.posture is Posture.DAMPED
+
+
+def test_a_pose_leans_the_trunk_and_keeps_the_feet_where_they_are() -> None:
+    machine = PostureMachine()
+    answer = machine.command("Pose", {"roll": 0.2, "pitch": -0.1, "height": -0.05})
+    assert answer.accepted and answer.parameters == {"roll": 0.2, "pitch": -0.1, "height": -0.05}
+    assert machine.takes_velocity
+    settled(machine, 1.0)
+    assert machine.pose[:2] == pytest.approx((-0.1, 0.2))
+    for index, (_, side_x, side_y, _) in enumerate(LEGS):
+        foot = np.empty(3)
+        foot_place(machine.pose[2 + 3 * index : 5 + 3 * index].copy(), side_y, foot)
+        foot += (side_x * HIP_X, side_y * HIP_Y, 0.0)
+        world = turned(foot, roll=0.2, pitch=-0.1)
+        stood = (side_x * HIP_X, side_y * (HIP_Y + ABDUCTION), 0.05 - STAND_LENGTH)
+        assert world == pytest.approx(stood, abs=1e-6)
+
+
+def turned(place: np.ndarray, *, roll: float, pitch: float) -> np.ndarray:
+    """Turn a place by roll about x, then by pitch about y."""
+    x, y, z = place
+    y, z = math.cos(roll) * y - math.sin(roll) * z, math.sin(roll) * y + math.cos(roll) * z
+    x, z = math.cos(pitch) * x + math.sin(pitch) * z, math.cos(pitch) * z - math.sin(pitch) * x
+    return np.array([x, y, z])
+
+
+@pytest.mark.parametrize("ends", ["StopMove", "BalanceStand", "StandUp", "RecoveryStand", "walk"])
+def test_a_pose_lasts_until_something_ends_it(ends: str) -> None:
+    machine = PostureMachine()
+    machine.command("Euler", {"pitch": 0.3})
+    assert settled(machine, 5.0).pose[0] == pytest.approx(0.3)
+    machine.level() if ends == "walk" else machine.command(ends)
+    assert np.array_equal(settled(machine, 2.0).pose, STAND)
+
+
+def test_a_driven_base_says_that_it_leaves_out_yaw() -> None:
+    answer = PostureMachine().command("Pose", {"roll": 0.1, "yaw": 0.2})
+    assert answer.parameters == {"roll": 0.1, "yaw": 0.0} and answer.message
 
 
 HELPS_THE_FALLEN = {"RecoveryStand", "StopMove", "Damp"}
