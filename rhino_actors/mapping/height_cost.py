@@ -153,7 +153,7 @@ class HeightCostmap:
         """Return (rows, cols), True where the cost is filled in and the ground was never seen; a copy."""
         if self._extent.is_empty:
             return np.zeros((1, 1), np.bool_)
-        return self._fields.kind[self._local(self._extent).slices] == kernels.INFERRED
+        return np.equal(self._fields.kind[self._local(self._extent).slices], kernels.INFERRED)
 
     def layers(self) -> HeightLayers:
         """Return cost, inferred cells and ground height together, as copies."""
@@ -213,8 +213,8 @@ class HeightCostmap:
             if not self._extent.is_empty:
                 old = self._local(self._extent).slices
                 new = self._extent.moved(-backing.row0, -backing.col0).slices
-                for field, before in zip(fields, self._fields, strict=True):
-                    field[new] = before[old]
+                for name in _Fields._fields:
+                    getattr(fields, name)[new] = getattr(self._fields, name)[old]
             self._fields, self._backing = fields, backing
         self._extent = target
 

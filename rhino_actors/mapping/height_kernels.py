@@ -369,7 +369,7 @@ def _linked(
 ) -> bool:
     if not (kind[r, c] & 1 and kind[rr, cc] & 1):  # GROUND and INFERRED are the odd ones
         return False
-    return abs(height[r, c] - height[rr, cc]) < climb
+    return bool(abs(height[r, c] - height[rr, cc]) < climb)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -24,6 +24,7 @@ _STATE_VERSION = 1
 _FEW_BRICKS = 4096
 _VOXELS_PER_BRICK = 128  # fewer on average, and the bricks run out before the voxels
 _SPARE = 16  # a full map drops this part of itself at once, so that it need not at every frame
+_MANY = 64
 _FAR = 1 << 40
 _ANYWHERE = 1e12  # [m] farther than any voxel can be
 
@@ -78,9 +79,10 @@ class VoxelMapper:
     frame depends on the frame and not on the map. What is kept is bounded: beyond `max_voxels` the bricks that no
     frame put a voxel in for longest go first, the farthest first among equals. Not thread-safe: one caller at a time.
 
-    Carving `columns`: a frame replaces every column of the map that it has a voxel in, at all heights. `line_of_sight`:
-    a voxel goes when two frames saw through it and none in between hit it; a return protects its 26 neighbours
-    from the beams of its own frame, since beams graze the surface that they hit. `none`: the map only grows.
+    Carving `columns`: a frame replaces every column of the map that it has a voxel in, at all heights.
+    `line_of_sight`: a voxel goes when two frames saw through it and none in between hit it. A return protects its 26
+    neighbours from the beams of its own frame, and the lowest voxel of a column stays when beams only graze it on
+    their way down to the floor. `none`: the map only grows.
 
     Attributes:
         evicted_voxels: voxels that were dropped to keep the bound; above 0 the map is not all that was seen.
@@ -143,7 +145,7 @@ class VoxelMapper:
         self._scratch: NDArray[np.uint64] | None = None
         if self._carving is Carving.LINE_OF_SIGHT:
             tiles = 2 * (math.ceil(self._clear_range / (voxel_size * SIDE)) + 1) + 1
-            self._scratch = np.zeros((tiles * SIDE, tiles * SIDE, 3), np.uint64)
+            self._scratch = np.zeros((tiles * SIDE, tiles * SIDE, 6), np.uint64)
         self._frame = 0
         self._window = _no_window()
         self._gone: list[NDArray[np.int32]] = []
@@ -308,7 +310,7 @@ class VoxelMapper:
             place, words, age = state["place"], state["words"], state["age"]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"The voxel map's state cannot be read: {error}.") from error
-        capacity, limit = len(self._store.place), 1 << 26
+        limit = 1 << 26
         fits = (
             version == _STATE_VERSION
             and size == self._size
@@ -319,7 +321,6 @@ class VoxelMapper:
             and words.shape == (len(place), COLUMNS)
             and age.dtype == np.int64
             and age.shape == (len(place),)
-            and len(place) <= capacity
             and (len(place) == 0 or int(np.abs(place.astype(np.int64)).max()) <= limit)
             and len(np.unique(place, axis=0)) == len(place)
         )
@@ -328,7 +329,7 @@ class VoxelMapper:
         counts = np.empty(len(place), np.int64)
         bits = np.array(words, np.uint64, order="C")
         kernels.count_voxels(bits, counts)
-        if int(counts.sum()) > self._max_voxels:
+        if len(place) > len(self._store.place) or int(counts.sum()) > self._max_voxels:
             raise StorageError(
                 f"The kept map has {int(counts.sum())} voxels, the bound is {self._max_voxels}.",
                 "Raise max_voxels.",
@@ -375,7 +376,7 @@ class VoxelMapper:
             if homeless == 0:
                 break
             if attempt == 0:
-                self._drop_bricks(sensor)
+                self._drop_bricks(sensor, homeless)
             else:
                 self.refused_points += homeless
         return bricks[:count], cells[:count], used
@@ -422,7 +423,7 @@ class VoxelMapper:
         kernels.count_voxels(store.words[:used], counts)
         order = self._by_age(sensor)
         total = len(self)
-        is_old = store.touched[order] < self._frame
+        is_old: NDArray[np.bool_] = np.less(store.touched[order], self._frame)
         left = total - np.cumsum(counts[order])
         target = self._max_voxels - self._max_voxels // _SPARE
         before = np.concatenate([[total], left[:-1]])  # voxels before this brick goes
@@ -444,15 +445,14 @@ class VoxelMapper:
         self.evicted_voxels += total - len(self)
         self.evictions += 1
 
-    def _drop_bricks(self, sensor: tuple[float, float, float]) -> None:
-        """Make room for the bricks of this frame: empty ones and the oldest go."""
+    def _drop_bricks(self, sensor: tuple[float, float, float], wanted: int) -> None:
+        """Make room for so many bricks of this frame: empty ones and the oldest go."""
         store = self._store
         used, total = int(store.counts[0]), len(self)
         order = self._by_age(sensor)
         old = order[store.touched[order] < self._frame]
-        is_empty = ~store.words[:used].any(axis=1)
-        wanted = max(1, used // _SPARE)
-        dropped = np.union1d(old[is_empty[old]], old[:wanted])
+        is_empty: NDArray[np.bool_] = np.equal(store.words[:used].max(axis=1), 0)
+        dropped = np.union1d(old[is_empty[old]], old[: max(wanted, used // _SPARE)])
         self._remove(dropped)
         if len(self) < total:
             self.evicted_voxels += total - len(self)
@@ -472,6 +472,8 @@ class VoxelMapper:
         if len(place) == 0:
             return
         self._gone.append(place)
+        if len(self._gone) > _MANY:  # nobody takes them, or not often
+            self._gone = [np.unique(np.concatenate(self._gone), axis=0)]
         low, high = place.min(axis=0) * SIDE, (place.max(axis=0) + 1) * SIDE
         self._widen(CellWindow(int(low[1]), int(high[1]), int(low[0]), int(high[0])))
 
