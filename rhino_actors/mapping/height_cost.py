@@ -77,7 +77,7 @@ class HeightCostmap:
     filled in and marked as inferred.
 
     Cells are those of the voxel map: edges on multiples of the voxel size; the grid grows by tiles of 64 cells.
-    Memory is 24 bytes a cell of the grid. Not thread-safe.
+    Memory is 26 bytes a cell of the grid. Not thread-safe.
 
     Attributes:
         growth_refused: updates of which a part was dropped because the grid may not grow any more.
@@ -201,7 +201,11 @@ class HeightCostmap:
             self.growth_refused += 1
             return
         if target != target.clipped(self._backing):
-            spare = [max(TILE_CELLS, size // 2 // TILE_CELLS * TILE_CELLS) for size in target.shape]
+            is_first = self._extent.is_empty
+            spare = [
+                0 if is_first else max(TILE_CELLS, size // 2 // TILE_CELLS * TILE_CELLS)
+                for size in target.shape
+            ]
             roomy = CellWindow(
                 target.row0 - (spare[0] if target.row0 < self._backing.row0 else 0),
                 target.row1 + (spare[0] if target.row1 > self._backing.row1 else 0),
@@ -312,9 +316,14 @@ def warm_up() -> None:
 class _Fields(NamedTuple):
     """What is kept for each cell of the allocated grid."""
 
-    stacks: NDArray[np.int16]
+    low_bottom: NDArray[np.int16]
+    low_top: NDArray[np.int16]
+    next_bottom: NDArray[np.int16]
+    next_top: NDArray[np.int16]
     kind: NDArray[np.uint8]
-    span: NDArray[np.int16]
+    bottom: NDArray[np.int16]
+    top: NDArray[np.int16]
+    quiet: NDArray[np.uint8]
     height: NDArray[np.float32]
     step: NDArray[np.int8]
     cost: NDArray[np.int8]
@@ -325,9 +334,14 @@ class _Fields(NamedTuple):
     @classmethod
     def empty(cls, shape: tuple[int, int]) -> "_Fields":
         return cls(
-            stacks=np.full((*shape, 4), kernels.NOTHING, np.int16),
+            low_bottom=np.full(shape, kernels.NOTHING, np.int16),
+            low_top=np.full(shape, kernels.NOTHING, np.int16),
+            next_bottom=np.full(shape, kernels.NOTHING, np.int16),
+            next_top=np.full(shape, kernels.NOTHING, np.int16),
             kind=np.full(shape, kernels.UNSEEN, np.uint8),
-            span=np.full((*shape, 2), kernels.NOTHING, np.int16),
+            bottom=np.full(shape, kernels.NOTHING, np.int16),
+            top=np.full(shape, kernels.NOTHING, np.int16),
+            quiet=np.zeros(shape, np.uint8),
             height=np.zeros(shape, np.float32),
             step=np.full(shape, UNKNOWN, np.int8),
             cost=np.full(shape, UNKNOWN, np.int8),
@@ -361,7 +375,7 @@ def _limits(
         like=max(1, round(_LIKE_HEIGHT / resolution)),
         ground=max(1, round(_GROUND_RADIUS / resolution)),
         fill=math.ceil(2.0 * smoothing),
-        slope=max(1, round(_SLOPE_REACH / resolution)),
+        slope=max(2, round(_SLOPE_REACH / resolution)),
         island=max(1, round(_ISLAND_SIZE / resolution)),
         steepest=steepest,
         weights=spread.astype(np.float32),
@@ -380,20 +394,22 @@ def _update(
 ) -> CellWindow:
     """Run the kernels around a window of the arrays, each as far as the one before it changed something."""
     f = fields
-    changed = kernels.find_stacks(voxels.store, window.as_tuple(), corner, limits.gap, f.stacks)
+    stacks = (f.low_bottom, f.low_top, f.next_bottom, f.next_top)
+    changed = kernels.find_stacks(voxels.store, window.as_tuple(), corner, limits.gap, stacks)
     window = CellWindow(*changed)
     if window.is_empty:
         return EMPTY_WINDOW
     window = window.grown(limits.ground + 2).clipped(grid)
     changed = kernels.find_ground(
         window.as_tuple(),
-        f.stacks,
+        stacks,
         limits.like,
         limits.ground,
         limits.gap,
         limits.blocked,
         f.kind,
-        f.span,
+        f.bottom,
+        f.top,
     )
     window = CellWindow(*changed)
     if window.is_empty:
@@ -402,14 +418,24 @@ def _update(
     kernels.smooth_ground(
         window.as_tuple(),
         f.kind,
-        f.span,
+        f.top,
         limits.weights,
         limits.noise_levels,
         limits.level,
         f.height,
     )
+    kernels.find_quiet(
+        window.grown(limits.slope + limits.fill).clipped(grid).as_tuple(),
+        f.kind,
+        f.height,
+        limits.slope + limits.fill,
+        limits.noise,
+        f.quiet,
+    )
     window = window.grown(len(limits.steps)).clipped(grid)
-    kernels.find_steps(window.as_tuple(), f.kind, f.height, limits.noise, limits.steps, f.step)
+    kernels.find_steps(
+        window.as_tuple(), f.kind, f.height, f.quiet, limits.noise, limits.steps, f.step
+    )
     window = window.grown(limits.fill).clipped(grid)
     kernels.infer_ground(
         window.as_tuple(), limits.fill, limits.noise, limits.steps, f.kind, f.height, f.step
@@ -419,6 +445,7 @@ def _update(
         window.as_tuple(),
         f.kind,
         f.height,
+        f.quiet,
         f.step,
         limits.slope,
         resolution,
@@ -429,7 +456,15 @@ def _update(
     )
     window = window.grown(1).clipped(grid)
     kernels.find_rims(
-        window.as_tuple(), f.kind, f.span, f.height, f.cost, limits.level, limits.climb, f.rim
+        window.as_tuple(),
+        f.kind,
+        f.bottom,
+        f.top,
+        f.height,
+        f.cost,
+        limits.level,
+        limits.climb,
+        f.rim,
     )
     kernels.close_islands(window.as_tuple(), limits.island, f.cost, f.rim, f.marks, f.result)
     return window.grown(limits.island).clipped(grid)
