@@ -73,11 +73,11 @@ class HeightCostmap:
     cell of a step of `can_climb` or more is lethal, be it an obstacle or the brink of a drop, also when up to
     1 m between the two was not seen. A slope steeper than `max_slope_deg` over 0.4 m is lethal, and so is a raised
     place no larger than 2 m that falls away around (a table's top). Rises up to `ignore_noise` cost nothing.
-    Unknown stays unknown, but for holes in seen ground of up to 2 * `smoothing` cells to each side: these are
-    filled in and marked as inferred.
+    Unknown stays unknown, but for holes of up to 2 * `smoothing` cells in seen ground: these are filled in and marked
+    as inferred. Where no ground is near, what is above the sensor that saw it, a ceiling, is not taken for ground.
 
     Cells are those of the voxel map: edges on multiples of the voxel size; the grid grows by tiles of 64 cells.
-    Memory is 26 bytes a cell of the grid. Not thread-safe.
+    Memory is 27 bytes a cell of the grid. Not thread-safe.
 
     Attributes:
         growth_refused: updates of which a part was dropped because the grid may not grow any more.
@@ -320,6 +320,7 @@ class _Fields(NamedTuple):
     low_top: NDArray[np.int16]
     next_bottom: NDArray[np.int16]
     next_top: NDArray[np.int16]
+    hung: NDArray[np.uint8]
     kind: NDArray[np.uint8]
     bottom: NDArray[np.int16]
     top: NDArray[np.int16]
@@ -338,6 +339,7 @@ class _Fields(NamedTuple):
             low_top=np.full(shape, kernels.NOTHING, np.int16),
             next_bottom=np.full(shape, kernels.NOTHING, np.int16),
             next_top=np.full(shape, kernels.NOTHING, np.int16),
+            hung=np.zeros(shape, np.uint8),
             kind=np.full(shape, kernels.UNSEEN, np.uint8),
             bottom=np.full(shape, kernels.NOTHING, np.int16),
             top=np.full(shape, kernels.NOTHING, np.int16),
@@ -395,7 +397,9 @@ def _update(
     """Run the kernels around a window of the arrays, each as far as the one before it changed something."""
     f = fields
     stacks = (f.low_bottom, f.low_top, f.next_bottom, f.next_top)
-    changed = kernels.find_stacks(voxels.store, window.as_tuple(), corner, limits.gap, stacks)
+    changed = kernels.find_stacks(
+        voxels.store, window.as_tuple(), corner, limits.gap, stacks, f.hung
+    )
     window = CellWindow(*changed)
     if window.is_empty:
         return EMPTY_WINDOW
@@ -403,6 +407,7 @@ def _update(
     changed = kernels.find_ground(
         window.as_tuple(),
         stacks,
+        f.hung,
         limits.like,
         limits.ground,
         limits.gap,

@@ -48,6 +48,7 @@ def find_stacks(
     corner: tuple[int, int],
     gap: int,
     stacks: Stacks,
+    hung: NDArray[np.uint8],
 ) -> Window:
     """Find the two lowest stacks of each column: voxels with gaps between them that the robot cannot pass.
 
@@ -57,6 +58,8 @@ def find_stacks(
         corner: row and col in the world of grid cell (0, 0), multiples of SIDE.
         gap: empty levels that the robot passes.
         stacks: set in the window.
+        hung: (rows, cols) set in the window: 1 where the lowest stack begins above the sensor that saw it, so that
+            its top cannot have been seen as ground.
 
     Returns:
         The part of the window in which a stack changed.
@@ -82,7 +85,7 @@ def find_stacks(
                     column = ((r & 15) << 4) | (c & 15)
                     b0, t0, b1, t1 = NOTHING, NOTHING, NOTHING, NOTHING
                     bottom, top = NOTHING, NOTHING
-                    done = 0
+                    done, hangs = 0, 0
                     for i in range(length):
                         word = store.words[chain[i], column]
                         base = store.place[chain[i], 2] * LEVELS - BASE_LEVEL
@@ -92,6 +95,7 @@ def find_stacks(
                             level = base + lowest_bit(word)
                             if bottom == NOTHING:
                                 bottom = level
+                                hangs = 1 if level > store.eye[chain[i]] else 0
                             elif level - top > gap:
                                 if done == 0:
                                     b0, t0 = bottom, top
@@ -112,7 +116,9 @@ def find_stacks(
                         or tops[r, c] != t0
                         or next_bottoms[r, c] != b1
                         or next_tops[r, c] != t1
+                        or hung[r, c] != hangs
                     ):
+                        hung[r, c] = hangs
                         bottoms[r, c], tops[r, c] = b0, t0
                         next_bottoms[r, c], next_tops[r, c] = b1, t1
                         row_low, row_high = min(row_low, r), max(row_high, r)
@@ -124,6 +130,7 @@ def find_stacks(
 def find_ground(
     window: Window,
     stacks: Stacks,
+    hung: NDArray[np.uint8],
     like: int,
     radius: int,
     gap: int,
@@ -135,11 +142,12 @@ def find_ground(
     """Decide for each column whether it is ground, blocked or tells nothing.
 
     The local ground is the lowest surface around that others support. What hangs as high above it as the robot
-    needs tells nothing of the ground; what lies below it is a reflection.
+    needs, or above the sensor where no ground is known, tells nothing of the ground; what lies below is a reflection.
 
     Args:
         window: of the grid; reads `radius` + 2 cells beyond.
-        stacks: as `find_stacks` sets it.
+        stacks: as `find_stacks` sets them.
+        hung: (rows, cols) likewise.
         like: levels between surfaces that support one another.
         radius: cells around in which the local ground is looked for.
         gap: empty levels that the robot passes.
@@ -161,7 +169,7 @@ def find_ground(
     for r in range(r0, r1):
         for c in range(c0, c1):
             here = int(tops[r, c])
-            if here == NOTHING:
+            if here == NOTHING or hung[r, c]:
                 continue
             support = 0
             for rr in range(max(0, r - _SUPPORT_RADIUS), min(rows, r + _SUPPORT_RADIUS + 1)):
@@ -195,10 +203,10 @@ def find_ground(
             if ground != ABYSS and high != NOTHING and high < ground - 1:
                 low, high = int(next_bottoms[r, c]), int(next_tops[r, c])
             if high != NOTHING:
-                if ground == ABYSS:
-                    what = BLOCKED if high - low >= climb else GROUND
-                elif low - ground <= gap:
+                if ground != ABYSS and low - ground <= gap:
                     low = max(low, ground - 1)
+                    what = BLOCKED if high - low >= climb else GROUND
+                elif ground == ABYSS and not hung[r, c]:
                     what = BLOCKED if high - low >= climb else GROUND
             if what == UNSEEN:
                 low, high = NOTHING, NOTHING
@@ -278,10 +286,10 @@ def find_quiet(
     noise: float,
     quiet: NDArray[np.uint8],
 ) -> None:
-    """Mark cells that need no closer look: LEVEL, the ground around differs by no more than noise, so there is no slope;
-    QUIET, and something is seen in each of the eight directions, so there is no step.
+    """Mark cells that need no closer look.
 
-    Whole rows at a time, as the processor's vectors like it.
+    LEVEL: the ground around differs by no more than noise, so there is no slope. QUIET: also something is seen in
+    each of the eight directions, so there is no step. Whole rows at a time, as the processor's vectors like it.
 
     Args:
         window: of the grid; reads `reach` cells beyond.
@@ -527,7 +535,7 @@ def find_slopes(
             if quiet[r, c] >= LEVEL or not 0 <= worth <= PASSABLE:
                 cost[r, c] = worth
                 continue
-            square = 0.0
+            square, rises = 0.0, 0.0
             for axis in range(2):
                 dr, dc = axis, 1 - axis
                 run, rise = 0, 0.0
@@ -543,10 +551,11 @@ def find_slopes(
                         k += 1
                     run += k
                     rise += side * height[rr, cc]
-                if run >= reach and abs(rise) > noise:
+                if run >= reach:
+                    rises += rise * rise
                     slope = rise / (run * resolution)
                     square += slope * slope
-            if square > 0.0:
+            if rises > noise * noise:
                 ratio = math.sqrt(square) / steepest
                 worth = LETHAL if ratio >= 1.0 else max(worth, np.int8(ratio * PASSABLE + 0.5))
             cost[r, c] = worth

@@ -17,10 +17,12 @@ COLUMNS = SIDE * SIDE
 LEVELS = 64
 BASE_LEVEL = 16  # of the voxel whose lower face is z = 0
 NONE = -1
+HIGH = 1 << 30  # an eye above everything
 # A coordinate that float32 cannot tell from a voxel's edge lies on the edge, relative to its size in voxels.
 _EDGE = 6.1e-8
 _STEEP = 2.0  # voxels that a beam must go down for a return to be a floor's
 _GRAZE = 1.5  # voxels above the return in which such a beam grazes
+_EYE_MOVED = 4  # levels; a walking robot's sensor goes up and down by less
 _MAX_INDEX = 1 << 30  # voxels from the origin along an axis
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
@@ -38,6 +40,9 @@ class Store(NamedTuple):
     place: NDArray[np.int32]  # (bricks, 3) tile x, tile y, height of the brick in bricks
     above: NDArray[np.int32]  # (bricks,) next brick of the tile's chain, or NONE
     touched: NDArray[np.int64]  # (bricks,) number of the last frame that put a voxel there
+    eye: NDArray[
+        np.int32
+    ]  # (bricks,) level of the sensor in that frame: tops above it were not seen from above
     slot: NDArray[np.int32]  # (bricks,) of a touched brick in the frame's scratch arrays
     dirty: NDArray[np.uint8]  # (bricks,) 1: in `changed`
     changed: NDArray[
@@ -122,11 +127,31 @@ def claim_brick(store: Store, tx: int, ty: int, tz: int) -> int:
     store.above[b] = store.head[tile]
     store.head[tile] = b
     store.touched[b] = NONE
+    store.eye[b] = HIGH
     store.dirty[b] = 0
     store.words[b, :] = np.uint64(0)
     if store.doubt.shape[0]:
         store.doubt[b, :] = np.uint64(0)
     return b
+
+
+@numba.njit(nogil=True, cache=True)
+def _widen(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
+    """Let the window reach over a column of a brick."""
+    row = store.place[b, 1] * SIDE + (column >> 4)
+    col = store.place[b, 0] * SIDE + (column & 15)
+    window[0], window[1] = min(window[0], row), max(window[1], row + 1)
+    window[2], window[3] = min(window[2], col), max(window[3], col + 1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _note(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
+    """Remember that a column of a brick changed."""
+    if store.dirty[b] == 0:
+        store.dirty[b] = 1
+        store.changed[store.counts[2]] = b
+        store.counts[2] += 1
+    _widen(store, b, column, window)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -138,10 +163,12 @@ def place_points(
     body: tuple[float, float, float, float, float, float],
     size: float,
     frame: int,
+    eye: int,
     whole_tiles: bool,
     used: NDArray[np.int32],
     bricks: NDArray[np.int32],
     cells: NDArray[np.int32],
+    window: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Find the brick, column and level of each point that counts; bricks are made as needed.
 
@@ -154,10 +181,12 @@ def place_points(
             below zero: no box.
         size: of a voxel [m].
         frame: number of this frame.
+        eye: level of the sensor.
         whole_tiles: touch all bricks of a tile that holds a point.
         used: (bricks,) set here: the touched bricks, by slot.
         bricks: (N,) set here: slot of each point that counts, in the first rows.
         cells: (N,) set here: column * LEVELS + level of each.
+        window: row0, row1, col0, col1 in world cells of what changed; widened where the eye moved.
 
     Returns:
         How many points count, how many bricks are touched, and how many points found no brick.
@@ -193,6 +222,11 @@ def place_points(
                 while b != NONE:
                     if store.touched[b] != frame:
                         store.touched[b] = frame
+                        if abs(store.eye[b] - eye) > _EYE_MOVED:
+                            if store.eye[b] != HIGH:
+                                for column in (0, COLUMNS - 1):
+                                    _widen(store, b, column, window)
+                            store.eye[b] = eye
                         store.slot[b] = slots
                         used[slots] = b
                         slots += 1
@@ -204,19 +238,6 @@ def place_points(
         cells[count] = (((iy & 15) << 4) | (ix & 15)) << 6 | (level & 63)
         count += 1
     return count, slots, homeless
-
-
-@numba.njit(nogil=True, cache=True)
-def _note(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
-    """Remember that a column of a brick changed."""
-    if store.dirty[b] == 0:
-        store.dirty[b] = 1
-        store.changed[store.counts[2]] = b
-        store.counts[2] += 1
-    row = store.place[b, 1] * SIDE + (column >> 4)
-    col = store.place[b, 0] * SIDE + (column & 15)
-    window[0], window[1] = min(window[0], row), max(window[1], row + 1)
-    window[2], window[3] = min(window[2], col), max(window[3], col + 1)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -474,7 +495,7 @@ def keep_bricks(store: Store, kept: NDArray[np.int64]) -> None:
     counts[0], counts[1], counts[2] = 0, 0, 0
     for k in range(kept.size):
         b = kept[k]
-        touched = store.touched[b]
+        touched, eye = store.touched[b], store.eye[b]
         tx, ty, tz = store.place[b, 0], store.place[b, 1], store.place[b, 2]
         words = store.words[b].copy()
         doubt = store.doubt[b].copy() if store.doubt.shape[0] else words
@@ -482,7 +503,7 @@ def keep_bricks(store: Store, kept: NDArray[np.int64]) -> None:
         store.words[new, :] = words
         if store.doubt.shape[0]:
             store.doubt[new, :] = doubt
-        store.touched[new] = touched
+        store.touched[new], store.eye[new] = touched, eye
         store.dirty[new] = dirty[k]
         if dirty[k]:
             store.changed[changed] = new

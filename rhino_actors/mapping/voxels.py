@@ -147,6 +147,7 @@ class VoxelMapper:
             tiles = 2 * (math.ceil(self._clear_range / (voxel_size * SIDE)) + 1) + 1
             self._scratch = np.zeros((tiles * SIDE, tiles * SIDE, 6), np.uint64)
         self._frame = 0
+        self._eye: int | None = None  # level, where it is not the sensor's
         self._window = _no_window()
         self._gone: list[NDArray[np.int32]] = []
         self.evicted_voxels = 0
@@ -166,6 +167,7 @@ class VoxelMapper:
                 max_range=_ANYWHERE,
                 min_range=0.0,
             )
+            mapper._eye = kernels.HIGH
             mapper.add_frame(cloud, (0.0, 0.0, 0.0))
             if mapper.refused_points == 0:
                 return mapper
@@ -296,6 +298,7 @@ class VoxelMapper:
             "voxel_size": np.array(self._size),
             "place": self._store.place[:used].copy(),
             "words": self._store.words[:used].copy(),
+            "eye": self._store.eye[:used].copy(),
             "age": self._frame - self._store.touched[:used],
         }
 
@@ -307,7 +310,8 @@ class VoxelMapper:
         """
         try:
             version, size = int(state["version"]), float(state["voxel_size"])
-            place, words, age = state["place"], state["words"], state["age"]
+            place, words = state["place"], state["words"]
+            age, eye = state["age"], state["eye"]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"The voxel map's state cannot be read: {error}.") from error
         limit = 1 << 26
@@ -321,6 +325,8 @@ class VoxelMapper:
             and words.shape == (len(place), COLUMNS)
             and age.dtype == np.int64
             and age.shape == (len(place),)
+            and eye.dtype == np.int32
+            and eye.shape == (len(place),)
             and (len(place) == 0 or int(np.abs(place.astype(np.int64)).max()) <= limit)
             and len(np.unique(place, axis=0)) == len(place)
         )
@@ -339,9 +345,12 @@ class VoxelMapper:
         store.counts[:] = 0
         store.keys[:] = NONE
         self._frame += 1
-        for (x, y, z), word, old in zip(place.tolist(), bits, age.tolist(), strict=True):
+        for (x, y, z), word, old, level in zip(
+            place.tolist(), bits, age.tolist(), eye.tolist(), strict=True
+        ):
             brick = kernels.claim_brick(store, x, y, z)
             store.words[brick] = word
+            store.eye[brick] = level
             store.touched[brick] = self._frame - max(0, old) - 1
         store.counts[3] = counts.sum()
         used = len(place)
@@ -357,6 +366,9 @@ class VoxelMapper:
         box: tuple[float, float, float, float, float, float],
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         """Return slot and cell of each point that marks, and how many slots are in use."""
+        eye = self._eye
+        if eye is None:
+            eye = max(-kernels.HIGH, min(kernels.HIGH, math.floor(sensor[2] / self._size)))
         bricks, cells = np.empty(len(cloud), np.int32), np.empty(len(cloud), np.int32)
         for attempt in range(2):
             self._frame += 1
@@ -368,10 +380,12 @@ class VoxelMapper:
                 box,
                 self._size,
                 self._frame,
+                eye,
                 self._carving is Carving.COLUMNS,
                 self._slots,
                 bricks,
                 cells,
+                self._window,
             )
             if homeless == 0:
                 break
@@ -523,6 +537,7 @@ def _allocate(bricks: int, with_doubt: bool) -> Store:
         place=np.zeros((bricks, 3), np.int32),
         above=np.zeros(bricks, np.int32),
         touched=np.zeros(bricks, np.int64),
+        eye=np.zeros(bricks, np.int32),
         slot=np.zeros(bricks, np.int32),
         dirty=np.zeros(bricks, np.uint8),
         changed=np.zeros(bricks, np.int32),

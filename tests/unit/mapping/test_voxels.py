@@ -467,6 +467,7 @@ def test_a_restored_map_still_knows_which_part_is_oldest() -> None:
         lambda s: s.update(place=np.zeros_like(s["place"])),
         lambda s: s.update(place=s["place"] + np.int32(2**30)),
         lambda s: s.update(age=s["age"][:-1]),
+        lambda s: s.update(eye=s["eye"].astype(np.int64)),
         lambda s: s.update(age=s["age"].astype(np.float64)),
         lambda s: s.update(version=np.zeros(3)),
     ],
