@@ -314,7 +314,7 @@ def warm_up() -> None:
 
 
 class _Fields(NamedTuple):
-    """What is kept for each cell of the allocated grid."""
+    """What is kept for each cell of the allocated grid. Most begins as 0, which takes no memory until it is written."""
 
     low_bottom: NDArray[np.int16]
     low_top: NDArray[np.int16]
@@ -335,14 +335,14 @@ class _Fields(NamedTuple):
     @classmethod
     def empty(cls, shape: tuple[int, int]) -> "_Fields":
         return cls(
-            low_bottom=np.full(shape, kernels.NOTHING, np.int16),
-            low_top=np.full(shape, kernels.NOTHING, np.int16),
-            next_bottom=np.full(shape, kernels.NOTHING, np.int16),
-            next_top=np.full(shape, kernels.NOTHING, np.int16),
+            low_bottom=np.zeros(shape, np.int16),
+            low_top=np.zeros(shape, np.int16),
+            next_bottom=np.zeros(shape, np.int16),
+            next_top=np.zeros(shape, np.int16),
             hung=np.zeros(shape, np.uint8),
-            kind=np.full(shape, kernels.UNSEEN, np.uint8),
-            bottom=np.full(shape, kernels.NOTHING, np.int16),
-            top=np.full(shape, kernels.NOTHING, np.int16),
+            kind=np.zeros(shape, np.uint8),
+            bottom=np.zeros(shape, np.int16),
+            top=np.zeros(shape, np.int16),
             quiet=np.zeros(shape, np.uint8),
             height=np.zeros(shape, np.float32),
             step=np.full(shape, UNKNOWN, np.int8),

@@ -21,10 +21,11 @@ from rhino_actors.mapping.voxel_kernels import (
     lowest_bit,
 )
 
-NOTHING = -32768  # no stack
+ZERO = 16384  # the level of the voxel whose lower face is z = 0, as it is kept here
+NOTHING = 0  # no stack; so that memory where nothing was seen is never written
 ABYSS = 32767  # no ground known near
 _MAX_BRICKS_ABOVE = 64  # of one column that are looked at
-_MAX_HEIGHT = 500  # bricks above or below z = 0 that a level of 16 bits can say
+_MAX_HEIGHT = 250  # bricks above or below z = 0 that a level of 16 bits can say
 
 # What is known of a cell.
 UNSEEN, GROUND, BLOCKED, INFERRED = 0, 1, 2, 3
@@ -88,14 +89,14 @@ def find_stacks(
                     done, hangs = 0, 0
                     for i in range(length):
                         word = store.words[chain[i], column]
-                        base = store.place[chain[i], 2] * LEVELS - BASE_LEVEL
+                        base = store.place[chain[i], 2] * LEVELS - BASE_LEVEL + ZERO
                         while word != 0 and done < 2:
                             lowest = word & (~word + _ONE)
                             above = word & (word + lowest)  # without its lowest run
                             level = base + lowest_bit(word)
                             if bottom == NOTHING:
                                 bottom = level
-                                hangs = 1 if level > store.eye[chain[i]] else 0
+                                hangs = 1 if level - ZERO > store.eye[chain[i]] else 0
                             elif level - top > gap:
                                 if done == 0:
                                     b0, t0 = bottom, top
@@ -256,7 +257,7 @@ def smooth_ground(
         if 0 <= r < rows:
             for c in range(max(0, window[2] - k), min(cols, window[3] + k)):
                 if kind[r, c] == GROUND:
-                    line[c - window[2] + k] = np.float32(top[r, c])
+                    line[c - window[2] + k] = np.float32(top[r, c] - ZERO)
         middle = r - k
         if middle < window[0]:
             continue
@@ -595,8 +596,8 @@ def find_rims(
             is_brink = cost[r, c] == BRINK
             if not is_brink and kind[r, c] != BLOCKED:
                 continue
-            edge = height[r, c] if is_brink else level * top[r, c]
-            foot = -np.inf if is_brink else level * bottom[r, c]
+            edge = height[r, c] if is_brink else level * (top[r, c] - ZERO)
+            foot = -np.inf if is_brink else level * (bottom[r, c] - ZERO)
             for rr in range(max(window[0], r - 1), min(window[1], r + 2)):
                 for cc in range(max(window[2], c - 1), min(window[3], c + 2)):
                     if 0 <= cost[rr, cc] <= PASSABLE:
