@@ -73,11 +73,11 @@ class HeightCostmap:
     cell of a step of `can_climb` or more is lethal, be it an obstacle or the brink of a drop, also when up to
     1 m between the two was not seen. A slope steeper than `max_slope_deg` over 0.4 m is lethal, and so is a raised
     place no larger than 2 m that falls away around (a table's top). Rises up to `ignore_noise` cost nothing.
-    Unknown stays unknown, but for holes in seen ground of up to 2 * `smoothing` cells to each side: these are
-    filled in and marked as inferred.
+    Unknown stays unknown, but for holes of up to 2 * `smoothing` cells in seen ground: these are filled in and marked
+    as inferred. Where no ground is near, what is above the sensor that saw it, a ceiling, is not taken for ground.
 
     Cells are those of the voxel map: edges on multiples of the voxel size; the grid grows by tiles of 64 cells.
-    Memory is 24 bytes a cell of the grid. Not thread-safe.
+    Memory is 27 bytes a cell of the grid. Not thread-safe.
 
     Attributes:
         growth_refused: updates of which a part was dropped because the grid may not grow any more.
@@ -162,7 +162,7 @@ class HeightCostmap:
         """Return (rows, cols), True where the cost is filled in and the ground was never seen; a copy."""
         if self._extent.is_empty:
             return np.zeros((1, 1), np.bool_)
-        return self._fields.kind[self._local(self._extent).slices] == kernels.INFERRED
+        return np.equal(self._fields.kind[self._local(self._extent).slices], kernels.INFERRED)
 
     def layers(self) -> HeightLayers:
         """Return cost, inferred cells and ground height together, as copies."""
@@ -210,7 +210,11 @@ class HeightCostmap:
             self.growth_refused += 1
             return
         if target != target.clipped(self._backing):
-            spare = [max(TILE_CELLS, size // 2 // TILE_CELLS * TILE_CELLS) for size in target.shape]
+            is_first = self._extent.is_empty
+            spare = [
+                0 if is_first else max(TILE_CELLS, size // 2 // TILE_CELLS * TILE_CELLS)
+                for size in target.shape
+            ]
             roomy = CellWindow(
                 target.row0 - (spare[0] if target.row0 < self._backing.row0 else 0),
                 target.row1 + (spare[0] if target.row1 > self._backing.row1 else 0),
@@ -222,8 +226,8 @@ class HeightCostmap:
             if not self._extent.is_empty:
                 old = self._local(self._extent).slices
                 new = self._extent.moved(-backing.row0, -backing.col0).slices
-                for field, before in zip(fields, self._fields, strict=True):
-                    field[new] = before[old]
+                for name in _Fields._fields:
+                    getattr(fields, name)[new] = getattr(self._fields, name)[old]
             self._fields, self._backing = fields, backing
         self._extent = target
 
@@ -321,9 +325,15 @@ def warm_up() -> None:
 class _Fields(NamedTuple):
     """What is kept for each cell of the allocated grid."""
 
-    stacks: NDArray[np.int16]
+    low_bottom: NDArray[np.int16]
+    low_top: NDArray[np.int16]
+    next_bottom: NDArray[np.int16]
+    next_top: NDArray[np.int16]
+    hung: NDArray[np.uint8]
     kind: NDArray[np.uint8]
-    span: NDArray[np.int16]
+    bottom: NDArray[np.int16]
+    top: NDArray[np.int16]
+    quiet: NDArray[np.uint8]
     height: NDArray[np.float32]
     step: NDArray[np.int8]
     cost: NDArray[np.int8]
@@ -334,9 +344,15 @@ class _Fields(NamedTuple):
     @classmethod
     def empty(cls, shape: tuple[int, int]) -> "_Fields":
         return cls(
-            stacks=np.full((*shape, 4), kernels.NOTHING, np.int16),
+            low_bottom=np.full(shape, kernels.NOTHING, np.int16),
+            low_top=np.full(shape, kernels.NOTHING, np.int16),
+            next_bottom=np.full(shape, kernels.NOTHING, np.int16),
+            next_top=np.full(shape, kernels.NOTHING, np.int16),
+            hung=np.zeros(shape, np.uint8),
             kind=np.full(shape, kernels.UNSEEN, np.uint8),
-            span=np.full((*shape, 2), kernels.NOTHING, np.int16),
+            bottom=np.full(shape, kernels.NOTHING, np.int16),
+            top=np.full(shape, kernels.NOTHING, np.int16),
+            quiet=np.zeros(shape, np.uint8),
             height=np.zeros(shape, np.float32),
             step=np.full(shape, UNKNOWN, np.int8),
             cost=np.full(shape, UNKNOWN, np.int8),
@@ -370,7 +386,7 @@ def _limits(
         like=max(1, round(_LIKE_HEIGHT / resolution)),
         ground=max(1, round(_GROUND_RADIUS / resolution)),
         fill=math.ceil(2.0 * smoothing),
-        slope=max(1, round(_SLOPE_REACH / resolution)),
+        slope=max(2, round(_SLOPE_REACH / resolution)),
         island=max(1, round(_ISLAND_SIZE / resolution)),
         steepest=steepest,
         weights=spread.astype(np.float32),
@@ -389,20 +405,25 @@ def _update(
 ) -> CellWindow:
     """Run the kernels around a window of the arrays, each as far as the one before it changed something."""
     f = fields
-    changed = kernels.find_stacks(voxels.store, window.as_tuple(), corner, limits.gap, f.stacks)
+    stacks = (f.low_bottom, f.low_top, f.next_bottom, f.next_top)
+    changed = kernels.find_stacks(
+        voxels.store, window.as_tuple(), corner, limits.gap, stacks, f.hung
+    )
     window = CellWindow(*changed)
     if window.is_empty:
         return EMPTY_WINDOW
     window = window.grown(limits.ground + 2).clipped(grid)
     changed = kernels.find_ground(
         window.as_tuple(),
-        f.stacks,
+        stacks,
+        f.hung,
         limits.like,
         limits.ground,
         limits.gap,
         limits.blocked,
         f.kind,
-        f.span,
+        f.bottom,
+        f.top,
     )
     window = CellWindow(*changed)
     if window.is_empty:
@@ -411,14 +432,24 @@ def _update(
     kernels.smooth_ground(
         window.as_tuple(),
         f.kind,
-        f.span,
+        f.top,
         limits.weights,
         limits.noise_levels,
         limits.level,
         f.height,
     )
+    kernels.find_quiet(
+        window.grown(limits.slope + limits.fill).clipped(grid).as_tuple(),
+        f.kind,
+        f.height,
+        limits.slope + limits.fill,
+        limits.noise,
+        f.quiet,
+    )
     window = window.grown(len(limits.steps)).clipped(grid)
-    kernels.find_steps(window.as_tuple(), f.kind, f.height, limits.noise, limits.steps, f.step)
+    kernels.find_steps(
+        window.as_tuple(), f.kind, f.height, f.quiet, limits.noise, limits.steps, f.step
+    )
     window = window.grown(limits.fill).clipped(grid)
     kernels.infer_ground(
         window.as_tuple(), limits.fill, limits.noise, limits.steps, f.kind, f.height, f.step
@@ -428,6 +459,7 @@ def _update(
         window.as_tuple(),
         f.kind,
         f.height,
+        f.quiet,
         f.step,
         limits.slope,
         resolution,
@@ -438,7 +470,15 @@ def _update(
     )
     window = window.grown(1).clipped(grid)
     kernels.find_rims(
-        window.as_tuple(), f.kind, f.span, f.height, f.cost, limits.level, limits.climb, f.rim
+        window.as_tuple(),
+        f.kind,
+        f.bottom,
+        f.top,
+        f.height,
+        f.cost,
+        limits.level,
+        limits.climb,
+        f.rim,
     )
     kernels.close_islands(window.as_tuple(), limits.island, f.cost, f.rim, f.marks, f.result)
     return window.grown(limits.island).clipped(grid)

@@ -16,6 +16,7 @@ from rhino_actors.mapping.voxel_kernels import (
     NONE,
     SIDE,
     Store,
+    bits_set,
     find_tile,
     lowest_bit,
 )
@@ -27,6 +28,7 @@ _MAX_HEIGHT = 500  # bricks above or below z = 0 that a level of 16 bits can say
 
 # What is known of a cell.
 UNSEEN, GROUND, BLOCKED, INFERRED = 0, 1, 2, 3
+LEVEL, QUIET = 1, 2
 # Costs: up to PASSABLE the robot can go; LETHAL it cannot; BRINK is lethal ground beside something lower.
 UNKNOWN, PASSABLE, LETHAL, BRINK = -1, 64, 100, 101
 
@@ -35,6 +37,8 @@ _SUPPORT_RADIUS = 2
 _ONE = np.uint64(1)
 
 Window = tuple[int, int, int, int]
+# Four arrays (rows, cols): bottom and top of the lowest stack, then of the next; levels, or NOTHING.
+Stacks = tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int16], NDArray[np.int16]]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -43,7 +47,8 @@ def find_stacks(
     window: Window,
     corner: tuple[int, int],
     gap: int,
-    stacks: NDArray[np.int16],
+    stacks: Stacks,
+    hung: NDArray[np.uint8],
 ) -> Window:
     """Find the two lowest stacks of each column: voxels with gaps between them that the robot cannot pass.
 
@@ -52,11 +57,14 @@ def find_stacks(
         window: row0, row1, col0, col1 of the grid.
         corner: row and col in the world of grid cell (0, 0), multiples of SIDE.
         gap: empty levels that the robot passes.
-        stacks: (rows, cols, 4) set in the window: bottom and top of the lowest, then of the next.
+        stacks: set in the window.
+        hung: (rows, cols) set in the window: 1 where the lowest stack begins above the sensor that saw it, so that
+            its top cannot have been seen as ground.
 
     Returns:
         The part of the window in which a stack changed.
     """
+    bottoms, tops, next_bottoms, next_tops = stacks
     chain = np.empty(_MAX_BRICKS_ABOVE, np.int64)
     row_low, row_high, col_low, col_high = window[1], window[0] - 1, window[3], window[2] - 1
     for tr in range(window[0] // SIDE, (window[1] + SIDE - 1) // SIDE):
@@ -77,18 +85,17 @@ def find_stacks(
                     column = ((r & 15) << 4) | (c & 15)
                     b0, t0, b1, t1 = NOTHING, NOTHING, NOTHING, NOTHING
                     bottom, top = NOTHING, NOTHING
-                    done = 0
+                    done, hangs = 0, 0
                     for i in range(length):
                         word = store.words[chain[i], column]
                         base = store.place[chain[i], 2] * LEVELS - BASE_LEVEL
                         while word != 0 and done < 2:
-                            low = lowest_bit(word)
-                            rest = ~(word >> np.uint64(low))
-                            run = lowest_bit(rest) if rest != 0 else LEVELS
-                            run = min(run, LEVELS - low)
-                            level = base + low
+                            lowest = word & (~word + _ONE)
+                            above = word & (word + lowest)  # without its lowest run
+                            level = base + lowest_bit(word)
                             if bottom == NOTHING:
                                 bottom = level
+                                hangs = 1 if level > store.eye[chain[i]] else 0
                             elif level - top > gap:
                                 if done == 0:
                                     b0, t0 = bottom, top
@@ -96,20 +103,24 @@ def find_stacks(
                                     b1, t1 = bottom, top
                                 done += 1
                                 bottom = level
-                            top = level + run - 1
-                            if low + run >= LEVELS:
-                                word = np.uint64(0)
-                            else:
-                                word = (word >> np.uint64(low + run)) << np.uint64(low + run)
+                            top = level + bits_set(word ^ above) - 1
+                            word = above
                         if done == 2:
                             break
                     if done == 0:
                         b0, t0 = bottom, top
                     elif done == 1:
                         b1, t1 = bottom, top
-                    cell = stacks[r, c]
-                    if cell[0] != b0 or cell[1] != t0 or cell[2] != b1 or cell[3] != t1:
-                        cell[0], cell[1], cell[2], cell[3] = b0, t0, b1, t1
+                    if (
+                        bottoms[r, c] != b0
+                        or tops[r, c] != t0
+                        or next_bottoms[r, c] != b1
+                        or next_tops[r, c] != t1
+                        or hung[r, c] != hangs
+                    ):
+                        hung[r, c] = hangs
+                        bottoms[r, c], tops[r, c] = b0, t0
+                        next_bottoms[r, c], next_tops[r, c] = b1, t1
                         row_low, row_high = min(row_low, r), max(row_high, r)
                         col_low, col_high = min(col_low, c), max(col_high, c)
     return row_low, row_high + 1, col_low, col_high + 1
@@ -118,32 +129,37 @@ def find_stacks(
 @numba.njit(nogil=True, cache=True)
 def find_ground(
     window: Window,
-    stacks: NDArray[np.int16],
+    stacks: Stacks,
+    hung: NDArray[np.uint8],
     like: int,
     radius: int,
     gap: int,
     climb: int,
     kind: NDArray[np.uint8],
-    span: NDArray[np.int16],
+    bottom: NDArray[np.int16],
+    top: NDArray[np.int16],
 ) -> Window:
     """Decide for each column whether it is ground, blocked or tells nothing.
 
     The local ground is the lowest surface around that others support. What hangs as high above it as the robot
-    needs tells nothing of the ground; what lies below it is a reflection.
+    needs, or above the sensor where no ground is known, tells nothing of the ground; what lies below is a reflection.
 
     Args:
         window: of the grid; reads `radius` + 2 cells beyond.
-        stacks: (rows, cols, 4) as `find_stacks` sets it.
+        stacks: as `find_stacks` sets them.
+        hung: (rows, cols) likewise.
         like: levels between surfaces that support one another.
         radius: cells around in which the local ground is looked for.
         gap: empty levels that the robot passes.
         climb: levels; a stack this high is blocked.
         kind: (rows, cols) set in the window: UNSEEN, GROUND or BLOCKED.
-        span: (rows, cols, 2) set in the window: bottom and top of what was found.
+        bottom: (rows, cols) set in the window: the lowest level of what was found, or NOTHING.
+        top: (rows, cols) the highest, likewise.
 
     Returns:
         The part of the window in which something changed.
     """
+    bottoms, tops, next_bottoms, next_tops = stacks
     rows, cols = kind.shape
     r0, r1 = max(0, window[0] - radius), min(rows, window[1] + radius)
     c0, c1 = max(0, window[2] - radius), min(cols, window[3] + radius)
@@ -152,17 +168,17 @@ def find_ground(
     surface = np.full((height, width + 2 * radius), ABYSS, np.int16)
     for r in range(r0, r1):
         for c in range(c0, c1):
-            top = stacks[r, c, 1]
-            if top == NOTHING:
+            here = int(tops[r, c])
+            if here == NOTHING or hung[r, c]:
                 continue
             support = 0
             for rr in range(max(0, r - _SUPPORT_RADIUS), min(rows, r + _SUPPORT_RADIUS + 1)):
                 for cc in range(max(0, c - _SUPPORT_RADIUS), min(cols, c + _SUPPORT_RADIUS + 1)):
-                    support += abs(stacks[rr, cc, 1] - top) <= like
+                    support += abs(int(tops[rr, cc]) - here) <= like
                 if support > _SUPPORT:  # itself is one
                     break
             if support > _SUPPORT:
-                surface[r - r0, c - c0 + radius] = top
+                surface[r - r0, c - c0 + radius] = here
     lowest = np.empty((height, width), np.int16)
     for r in range(height):
         line, out = surface[r], lowest[r]
@@ -182,22 +198,22 @@ def find_ground(
                 floor[c] = line[c] if line[c] < floor[c] else floor[c]
         for c in range(window[2], window[3]):
             ground = int(floor[c - c0])
-            bottom, top = int(stacks[r, c, 0]), int(stacks[r, c, 1])
+            low, high = int(bottoms[r, c]), int(tops[r, c])
             what = UNSEEN
-            if ground != ABYSS and top != NOTHING and top < ground - 1:
-                bottom, top = int(stacks[r, c, 2]), int(stacks[r, c, 3])
-            if top != NOTHING:
-                if ground == ABYSS:
-                    what = BLOCKED if top - bottom >= climb else GROUND
-                elif bottom - ground <= gap:
-                    bottom = max(bottom, ground - 1)
-                    what = BLOCKED if top - bottom >= climb else GROUND
+            if ground != ABYSS and high != NOTHING and high < ground - 1:
+                low, high = int(next_bottoms[r, c]), int(next_tops[r, c])
+            if high != NOTHING:
+                if ground != ABYSS and low - ground <= gap:
+                    low = max(low, ground - 1)
+                    what = BLOCKED if high - low >= climb else GROUND
+                elif ground == ABYSS and not hung[r, c]:
+                    what = BLOCKED if high - low >= climb else GROUND
             if what == UNSEEN:
-                bottom, top = NOTHING, NOTHING
+                low, high = NOTHING, NOTHING
             before = kind[r, c] if kind[r, c] != INFERRED else UNSEEN
-            if before != what or span[r, c, 0] != bottom or span[r, c, 1] != top:
+            if before != what or bottom[r, c] != low or top[r, c] != high:
                 kind[r, c] = what
-                span[r, c, 0], span[r, c, 1] = bottom, top
+                bottom[r, c], top[r, c] = low, high
                 row_low, row_high = min(row_low, r), max(row_high, r)
                 col_low, col_high = min(col_low, c), max(col_high, c)
     return row_low, row_high + 1, col_low, col_high + 1
@@ -207,7 +223,7 @@ def find_ground(
 def smooth_ground(
     window: Window,
     kind: NDArray[np.uint8],
-    span: NDArray[np.int16],
+    top: NDArray[np.int16],
     weights: NDArray[np.float32],
     noise: int,
     level: float,
@@ -218,7 +234,7 @@ def smooth_ground(
     Args:
         window: of the grid; reads the weights' radius beyond.
         kind: (rows, cols).
-        span: (rows, cols, 2).
+        top: (rows, cols).
         weights: (2 k + 1, 2 k + 1).
         noise: levels.
         level: height of one [m].
@@ -226,20 +242,122 @@ def smooth_ground(
     """
     rows, cols = kind.shape
     k = weights.shape[0] // 2
-    for r in range(window[0], window[1]):
-        for c in range(window[2], window[3]):
-            if kind[r, c] != GROUND:
-                continue
-            top = span[r, c, 1]
-            total, weight = np.float32(0.0), np.float32(0.0)
-            for rr in range(max(0, r - k), min(rows, r + k + 1)):
-                for cc in range(max(0, c - k), min(cols, c + k + 1)):
-                    off = span[rr, cc, 1] - top
-                    if kind[rr, cc] == GROUND and abs(off) <= noise:
-                        w = weights[rr - r + k, cc - c + k]
-                        total += w * np.float32(off)
-                        weight += w
-            height[r, c] = np.float32(level) * (np.float32(top) + total / weight)
+    width = window[3] - window[2]
+    far = np.float32(1e6)
+    size = np.float32(level)
+    bound = np.float32(noise)
+    # The tops of the rows around, as floats that differ by more than noise where there is no ground.
+    ring = np.empty((2 * k + 1, width + 2 * k), np.float32)
+    total = np.empty(width, np.float32)
+    weight = np.empty(width, np.float32)
+    for r in range(window[0] - k, window[1] + k):
+        line = ring[r % (2 * k + 1)]
+        line[:] = far
+        if 0 <= r < rows:
+            for c in range(max(0, window[2] - k), min(cols, window[3] + k)):
+                if kind[r, c] == GROUND:
+                    line[c - window[2] + k] = np.float32(top[r, c])
+        middle = r - k
+        if middle < window[0]:
+            continue
+        here = ring[middle % (2 * k + 1)][k:]
+        total[:] = 0.0
+        weight[:] = 0.0
+        for dr in range(-k, k + 1):
+            near = ring[(middle + dr) % (2 * k + 1)]
+            for dc in range(2 * k + 1):
+                w, other = weights[dr + k, dc], near[dc:]
+                for c in range(width):
+                    off = other[c] - here[c]
+                    part = w if abs(off) <= bound else np.float32(0.0)
+                    total[c] += part * off
+                    weight[c] += part
+        for c in range(width):
+            if here[c] != far:
+                height[middle, window[2] + c] = size * (here[c] + total[c] / weight[c])
+
+
+@numba.njit(nogil=True, cache=True)
+def find_quiet(
+    window: Window,
+    kind: NDArray[np.uint8],
+    height: NDArray[np.float32],
+    reach: int,
+    noise: float,
+    quiet: NDArray[np.uint8],
+) -> None:
+    """Mark cells that need no closer look.
+
+    LEVEL: the ground around differs by no more than noise, so there is no slope. QUIET: also something is seen in
+    each of the eight directions, so there is no step. Whole rows at a time, as the processor's vectors like it.
+
+    Args:
+        window: of the grid; reads `reach` cells beyond.
+        kind: (rows, cols); INFERRED counts as unseen.
+        height: (rows, cols) of ground [m].
+        reach: cells to each side.
+        noise: [m].
+        quiet: (rows, cols) set in the window: 0, LEVEL or QUIET.
+    """
+    rows, cols = kind.shape
+    width = window[3] - window[2]
+    count = 2 * reach + 1
+    stop = np.zeros((count, width + 2 * reach), np.uint8)
+    floor = np.empty(width + 2 * reach, np.float32)
+    roof = np.empty(width + 2 * reach, np.float32)
+    low = np.empty((count, width), np.float32)
+    high = np.empty((count, width), np.float32)
+    lowest = np.empty(width, np.float32)
+    highest = np.empty(width, np.float32)
+    seen = np.empty(width, np.uint8)
+    around = np.empty(width, np.uint8)
+    bound = np.float32(noise)
+    for r in range(window[0] - reach, window[1] + reach):
+        here = stop[r % count]
+        here[:] = 0
+        floor[:] = np.inf
+        roof[:] = -np.inf
+        if 0 <= r < rows:
+            for c in range(max(0, window[2] - reach), min(cols, window[3] + reach)):
+                k = c - window[2] + reach
+                if kind[r, c] == GROUND:
+                    here[k] = 1
+                    floor[k] = roof[k] = height[r, c]
+                elif kind[r, c] == BLOCKED:
+                    here[k] = 1
+        least, most = low[r % count], high[r % count]
+        for c in range(width):
+            least[c], most[c] = floor[c], roof[c]
+        for k in range(1, count):
+            near_floor, near_roof = floor[k:], roof[k:]
+            for c in range(width):
+                least[c] = near_floor[c] if near_floor[c] < least[c] else least[c]
+                most[c] = near_roof[c] if near_roof[c] > most[c] else most[c]
+        middle = r - reach
+        if middle < window[0]:
+            continue
+        for c in range(width):
+            lowest[c], highest[c] = low[0, c], high[0, c]
+        for k in range(1, count):
+            least, most = low[k], high[k]
+            for c in range(width):
+                lowest[c] = least[c] if least[c] < lowest[c] else lowest[c]
+                highest[c] = most[c] if most[c] > highest[c] else highest[c]
+        around[:] = 1
+        for dr in range(-1, 2):
+            for dc in range(-1, 2):
+                if dr == 0 and dc == 0:
+                    continue
+                seen[:] = 0
+                for k in range(1, reach + 1):
+                    other = stop[(middle + k * dr) % count][reach + k * dc :]
+                    for c in range(width):
+                        seen[c] |= other[c]
+                for c in range(width):
+                    around[c] &= seen[c]
+        line = quiet[middle]
+        for c in range(width):
+            line[window[2] + c] = LEVEL + around[c] if highest[c] - lowest[c] <= bound else 0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -247,6 +365,7 @@ def find_steps(
     window: Window,
     kind: NDArray[np.uint8],
     height: NDArray[np.float32],
+    quiet: NDArray[np.uint8],
     noise: float,
     limits: NDArray[np.float32],
     step: NDArray[np.int8],
@@ -257,6 +376,7 @@ def find_steps(
         window: of the grid; reads as many cells beyond as there are limits.
         kind: (rows, cols); INFERRED counts as unseen.
         height: (rows, cols) of ground [m].
+        quiet: (rows, cols) as `find_quiet` sets it.
         noise: steps up to this [m] are none.
         limits: step [m] that is lethal, by distance in cells less one.
         step: (rows, cols) set in the window: UNKNOWN where not seen, LETHAL where blocked, BRINK at a step beyond
@@ -269,6 +389,9 @@ def find_steps(
             what = kind[r, c]
             if what != GROUND:
                 step[r, c] = LETHAL if what == BLOCKED else UNKNOWN
+                continue
+            if quiet[r, c] == QUIET:
+                step[r, c] = 0
                 continue
             here = height[r, c]
             worst = np.float32(0.0)
@@ -325,6 +448,8 @@ def infer_ground(
                 continue
             lines, total, worst = 0, np.float32(0.0), np.float32(0.0)
             for line in range(4):
+                if lines + 4 - line < 2:
+                    break
                 dr, dc = (0, 1, 1, 1)[line], (1, 0, 1, -1)[line]
                 found, low, high, apart = 0, np.float32(0.0), np.float32(0.0), 0
                 for side in range(-1, 2, 2):
@@ -341,6 +466,8 @@ def infer_ground(
                                 found += 1
                                 apart += k
                             break
+                    if found == 0:
+                        break
                 if found == 2:
                     ratio = (high - low) / limits[min(apart, limits.size) - 1]
                     if ratio < np.float32(0.9999):
@@ -369,7 +496,7 @@ def _linked(
 ) -> bool:
     if not (kind[r, c] & 1 and kind[rr, cc] & 1):  # GROUND and INFERRED are the odd ones
         return False
-    return abs(height[r, c] - height[rr, cc]) < climb
+    return bool(abs(height[r, c] - height[rr, cc]) < climb)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -377,6 +504,7 @@ def find_slopes(
     window: Window,
     kind: NDArray[np.uint8],
     height: NDArray[np.float32],
+    quiet: NDArray[np.uint8],
     step: NDArray[np.int8],
     reach: int,
     resolution: float,
@@ -391,6 +519,7 @@ def find_slopes(
         window: of the grid; reads `reach` cells beyond.
         kind: (rows, cols).
         height: (rows, cols) of ground [m].
+        quiet: (rows, cols) as `find_quiet` sets it, with a reach that covers this and what inferred ground is made of.
         step: (rows, cols) costs.
         reach: cells.
         resolution: cell edge [m].
@@ -400,68 +529,35 @@ def find_slopes(
         cost: (rows, cols) set in the window.
     """
     rows, cols = kind.shape
-    width = window[3] - window[2]
-    # Joined cells below each cell of the row, and above it: counted on from row to row.
-    below = np.zeros(width, np.int64)
-    for c in range(width):
-        k = 0
-        while (
-            k < reach
-            and window[0] - k - 1 >= 0
-            and _linked(
-                kind, height, window[0] - k, window[2] + c, window[0] - k - 1, window[2] + c, climb
-            )
-        ):
-            k += 1
-        below[c] = k
-    above = np.zeros(width, np.int64)
     for r in range(window[0], window[1]):
-        left = 0
-        while (
-            left < reach
-            and window[2] - left - 1 >= 0
-            and _linked(kind, height, r, window[2] - left, r, window[2] - left - 1, climb)
-        ):
-            left += 1
-        right = 0
         for c in range(window[2], window[3]):
-            w = c - window[2]
-            if w > 0:
-                left = min(reach, left + 1) if _linked(kind, height, r, c - 1, r, c, climb) else 0
-                right = max(0, right - 1)
-            while (
-                right < reach
-                and c + right + 1 < cols
-                and _linked(kind, height, r, c + right, r, c + right + 1, climb)
-            ):
-                right += 1
-            if r > window[0]:
-                if _linked(kind, height, r - 1, c, r, c, climb):
-                    below[w] = min(reach, below[w] + 1)
-                else:
-                    below[w] = 0
-                above[w] = max(0, above[w] - 1)
-            while (
-                above[w] < reach
-                and r + above[w] + 1 < rows
-                and _linked(kind, height, r + above[w], c, r + above[w] + 1, c, climb)
-            ):
-                above[w] += 1
             worth = step[r, c]
-            if 0 <= worth <= PASSABLE:
-                square = 0.0
-                for axis in range(2):
-                    if axis == 0:
-                        run, rise = left + right, height[r, c + right] - height[r, c - left]
-                    else:
-                        run = above[w] + below[w]
-                        rise = height[r + above[w], c] - height[r - below[w], c]
-                    if run >= reach and abs(rise) > noise:
-                        slope = rise / (run * resolution)
-                        square += slope * slope
-                if square > 0.0:
-                    ratio = math.sqrt(square) / steepest
-                    worth = LETHAL if ratio >= 1.0 else max(worth, np.int8(ratio * PASSABLE + 0.5))
+            if quiet[r, c] >= LEVEL or not 0 <= worth <= PASSABLE:
+                cost[r, c] = worth
+                continue
+            square, rises = 0.0, 0.0
+            for axis in range(2):
+                dr, dc = axis, 1 - axis
+                run, rise = 0, 0.0
+                for side in range(-1, 2, 2):
+                    rr, cc, k = r, c, 0
+                    while k < reach:
+                        nr, nc = rr + side * dr, cc + side * dc
+                        if not (0 <= nr < rows and 0 <= nc < cols):
+                            break
+                        if not _linked(kind, height, rr, cc, nr, nc, climb):
+                            break
+                        rr, cc = nr, nc
+                        k += 1
+                    run += k
+                    rise += side * height[rr, cc]
+                if run >= reach:
+                    rises += rise * rise
+                    slope = rise / (run * resolution)
+                    square += slope * slope
+            if rises > noise * noise:
+                ratio = math.sqrt(square) / steepest
+                worth = LETHAL if ratio >= 1.0 else max(worth, np.int8(ratio * PASSABLE + 0.5))
             cost[r, c] = worth
 
 
@@ -469,7 +565,8 @@ def find_slopes(
 def find_rims(
     window: Window,
     kind: NDArray[np.uint8],
-    span: NDArray[np.int16],
+    bottom: NDArray[np.int16],
+    top: NDArray[np.int16],
     height: NDArray[np.float32],
     cost: NDArray[np.int8],
     level: float,
@@ -481,7 +578,8 @@ def find_rims(
     Args:
         window: of the grid; reads 1 cell beyond.
         kind: (rows, cols).
-        span: (rows, cols, 2).
+        bottom: (rows, cols).
+        top: (rows, cols).
         height: (rows, cols) [m].
         cost: (rows, cols) as `find_slopes` sets it.
         level: height of one [m].
@@ -489,19 +587,21 @@ def find_rims(
         rim: (rows, cols) set in the window: 1 or 0.
     """
     rows, cols = kind.shape
-    for r in range(window[0], window[1]):
-        for c in range(window[2], window[3]):
-            mark = 0
-            if 0 <= cost[r, c] <= PASSABLE:
-                here = height[r, c]
-                for rr in range(max(0, r - 1), min(rows, r + 2)):
-                    for cc in range(max(0, c - 1), min(cols, c + 2)):
-                        if cost[rr, cc] == BRINK:
-                            mark |= abs(height[rr, cc] - here) < climb
-                        elif kind[rr, cc] == BLOCKED:
-                            top, bottom = level * span[rr, cc, 1], level * span[rr, cc, 0]
-                            mark |= abs(top - here) < climb and here - bottom >= climb
-            rim[r, c] = mark
+    rim[window[0] : window[1], window[2] : window[3]] = 0
+    for r in range(max(0, window[0] - 1), min(rows, window[1] + 1)):
+        for c in range(max(0, window[2] - 1), min(cols, window[3] + 1)):
+            if cost[r, c] < LETHAL:
+                continue
+            is_brink = cost[r, c] == BRINK
+            if not is_brink and kind[r, c] != BLOCKED:
+                continue
+            edge = height[r, c] if is_brink else level * top[r, c]
+            foot = -np.inf if is_brink else level * bottom[r, c]
+            for rr in range(max(window[0], r - 1), min(window[1], r + 2)):
+                for cc in range(max(window[2], c - 1), min(window[3], c + 2)):
+                    if 0 <= cost[rr, cc] <= PASSABLE:
+                        here = height[rr, cc]
+                        rim[rr, cc] |= abs(edge - here) < climb and here - foot >= climb
 
 
 @numba.njit(nogil=True, cache=True)

@@ -17,8 +17,12 @@ COLUMNS = SIDE * SIDE
 LEVELS = 64
 BASE_LEVEL = 16  # of the voxel whose lower face is z = 0
 NONE = -1
+HIGH = 1 << 30  # an eye above everything
 # A coordinate that float32 cannot tell from a voxel's edge lies on the edge, relative to its size in voxels.
-_EDGE = 2.4e-7
+_EDGE = 6.1e-8
+_STEEP = 2.0  # voxels that a beam must go down for a return to be a floor's
+_GRAZE = 1.5  # voxels above the return in which such a beam grazes
+_EYE_MOVED = 4  # levels; a walking robot's sensor goes up and down by less
 _MAX_INDEX = 1 << 30  # voxels from the origin along an axis
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ONE = np.uint64(1)
@@ -36,6 +40,9 @@ class Store(NamedTuple):
     place: NDArray[np.int32]  # (bricks, 3) tile x, tile y, height of the brick in bricks
     above: NDArray[np.int32]  # (bricks,) next brick of the tile's chain, or NONE
     touched: NDArray[np.int64]  # (bricks,) number of the last frame that put a voxel there
+    eye: NDArray[
+        np.int32
+    ]  # (bricks,) level of the sensor in that frame: tops above it were not seen from above
     slot: NDArray[np.int32]  # (bricks,) of a touched brick in the frame's scratch arrays
     dirty: NDArray[np.uint8]  # (bricks,) 1: in `changed`
     changed: NDArray[
@@ -53,7 +60,7 @@ def bits_set(word: np.uint64) -> int:
     w = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     w = (w & np.uint64(0x3333333333333333)) + ((w >> np.uint64(2)) & np.uint64(0x3333333333333333))
     w = (w + (w >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((w * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return int((w * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -72,7 +79,7 @@ def voxel_index(coordinate: float, size: float) -> int:
 @numba.njit(nogil=True, cache=True, inline="always")
 def _bucket(key: int, buckets: int) -> int:
     mixed = np.uint64(key) * _GOLDEN
-    return np.int64(mixed >> np.uint64(40)) & (buckets - 1)
+    return int(mixed >> np.uint64(40)) & (buckets - 1)
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
@@ -87,7 +94,7 @@ def find_tile(store: Store, tx: int, ty: int) -> int:
     i = _bucket(key, store.keys.size)
     while store.keys[i] != NONE:
         if store.keys[i] == key:
-            return store.head[store.tiles[i]]
+            return int(store.head[store.tiles[i]])
         i = (i + 1) & (store.keys.size - 1)
     return NONE
 
@@ -101,14 +108,14 @@ def claim_brick(store: Store, tx: int, ty: int, tz: int) -> int:
         i = (i + 1) & (store.keys.size - 1)
     is_new_tile = store.keys[i] == NONE
     if not is_new_tile:
-        b = store.head[store.tiles[i]]
+        b = int(store.head[store.tiles[i]])
         while b != NONE:
             if store.place[b, 2] == tz:
-                return b
-            b = store.above[b]
+                return int(b)
+            b = int(store.above[b])
     if counts[0] == store.place.shape[0]:
         return NONE
-    b = counts[0]
+    b = int(counts[0])
     counts[0] += 1
     if is_new_tile:
         store.keys[i] = key
@@ -120,11 +127,31 @@ def claim_brick(store: Store, tx: int, ty: int, tz: int) -> int:
     store.above[b] = store.head[tile]
     store.head[tile] = b
     store.touched[b] = NONE
+    store.eye[b] = HIGH
     store.dirty[b] = 0
     store.words[b, :] = np.uint64(0)
     if store.doubt.shape[0]:
         store.doubt[b, :] = np.uint64(0)
     return b
+
+
+@numba.njit(nogil=True, cache=True)
+def _widen(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
+    """Let the window reach over a column of a brick."""
+    row = store.place[b, 1] * SIDE + (column >> 4)
+    col = store.place[b, 0] * SIDE + (column & 15)
+    window[0], window[1] = min(window[0], row), max(window[1], row + 1)
+    window[2], window[3] = min(window[2], col), max(window[3], col + 1)
+
+
+@numba.njit(nogil=True, cache=True)
+def _note(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
+    """Remember that a column of a brick changed."""
+    if store.dirty[b] == 0:
+        store.dirty[b] = 1
+        store.changed[store.counts[2]] = b
+        store.counts[2] += 1
+    _widen(store, b, column, window)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -136,10 +163,12 @@ def place_points(
     body: tuple[float, float, float, float, float, float],
     size: float,
     frame: int,
+    eye: int,
     whole_tiles: bool,
     used: NDArray[np.int32],
     bricks: NDArray[np.int32],
     cells: NDArray[np.int32],
+    window: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """Find the brick, column and level of each point that counts; bricks are made as needed.
 
@@ -152,10 +181,12 @@ def place_points(
             below zero: no box.
         size: of a voxel [m].
         frame: number of this frame.
+        eye: level of the sensor.
         whole_tiles: touch all bricks of a tile that holds a point.
         used: (bricks,) set here: the touched bricks, by slot.
         bricks: (N,) set here: slot of each point that counts, in the first rows.
         cells: (N,) set here: column * LEVELS + level of each.
+        window: row0, row1, col0, col1 in world cells of what changed; widened where the eye moved.
 
     Returns:
         How many points count, how many bricks are touched, and how many points found no brick.
@@ -191,6 +222,11 @@ def place_points(
                 while b != NONE:
                     if store.touched[b] != frame:
                         store.touched[b] = frame
+                        if abs(store.eye[b] - eye) > _EYE_MOVED:
+                            if store.eye[b] != HIGH:
+                                for column in (0, COLUMNS - 1):
+                                    _widen(store, b, column, window)
+                            store.eye[b] = eye
                         store.slot[b] = slots
                         used[slots] = b
                         slots += 1
@@ -202,19 +238,6 @@ def place_points(
         cells[count] = (((iy & 15) << 4) | (ix & 15)) << 6 | (level & 63)
         count += 1
     return count, slots, homeless
-
-
-@numba.njit(nogil=True, cache=True)
-def _note(store: Store, b: int, column: int, window: NDArray[np.int64]) -> None:
-    """Remember that a column of a brick changed."""
-    if store.dirty[b] == 0:
-        store.dirty[b] = 1
-        store.changed[store.counts[2]] = b
-        store.counts[2] += 1
-    row = store.place[b, 1] * SIDE + (column >> 4)
-    col = store.place[b, 0] * SIDE + (column & 15)
-    window[0], window[1] = min(window[0], row), max(window[1], row + 1)
-    window[2], window[3] = min(window[2], col), max(window[3], col + 1)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -280,8 +303,12 @@ def draw_rays(
 ) -> tuple[int, int, int, int]:
     """Set the voxels that the beams to the points pass through, but none beside or at a return.
 
+    A beam that goes down to a return grazes what it passes at nearly the return's height: a floor, maybe, that fills
+    its voxels to a part. These voxels are set apart.
+
     Args:
-        scratch: (side, side, bricks) a word per column and brick, 0 all over before; holds the clear range.
+        scratch: (side, side, 2 * bricks) a word per column and brick, 0 all over before; holds the clear range. The
+            second half is for the voxels that were grazed.
         corner: row and col in the world of scratch cell (0, 0).
         low_brick: height of the lowest brick in it.
         points: (N, 3) [m]; one beyond the farthest range met nothing.
@@ -292,7 +319,7 @@ def draw_rays(
     Returns:
         Half-open row0, row1, col0, col1 of the part of the scratch grid that may be set.
     """
-    side, bricks = scratch.shape[0], scratch.shape[2]
+    side, bricks = scratch.shape[0], scratch.shape[2] // 2
     ox, oy, oz = origin
     nearest, farthest, clear_range = ranges
     x0, y0 = ox / size - corner[1], oy / size - corner[0]
@@ -308,6 +335,9 @@ def draw_rays(
         length = min(clear_range, farthest if distance > farthest else distance - size)
         if length <= 0.0:
             continue
+        graze = -np.inf
+        if distance <= farthest and dz < -_STEEP * size:
+            graze = z0 + dz / size + _GRAZE
         scale = length / (distance * size)
         dx, dy, dz = dx * scale, dy * scale, dz * scale
         c, r = int(x0), int(y0)
@@ -325,10 +355,12 @@ def draw_rays(
             za, zb = z0 + dz * part, z0 + dz * leave
             low, high = math.floor(min(za, zb)), math.floor(max(za, zb))
             low, high = max(low, 0), min(high, top)
-            k = low >> 6
+            k, half = low >> 6, bricks if min(za, zb) < graze else 0
             while k << 6 <= high:
                 first, last = max(low - (k << 6), 0), min(high - (k << 6), LEVELS - 1)
-                scratch[r, c, k] |= (_ALL << np.uint64(first)) & (_ALL >> (_TOP - np.uint64(last)))
+                scratch[r, c, half + k] |= (_ALL << np.uint64(first)) & (
+                    _ALL >> (_TOP - np.uint64(last))
+                )
                 k += 1
             if leave >= 1.0:
                 break
@@ -349,7 +381,9 @@ def draw_rays(
         for rr in range(max(row_low, r - 1), min(row_high, r + 1) + 1):
             for cc in range(max(col_low, c - 1), min(col_high, c + 1) + 1):
                 for v in range(max(level - 1, 0), min(level + 1, top) + 1):
-                    scratch[rr, cc, v >> 6] &= ~(_ONE << np.uint64(v & 63))
+                    bit = ~(_ONE << np.uint64(v & 63))
+                    scratch[rr, cc, v >> 6] &= bit
+                    scratch[rr, cc, bricks + (v >> 6)] &= bit
     return row_low, row_high + 1, col_low, col_high + 1
 
 
@@ -364,6 +398,8 @@ def clear_seen_through(
 ) -> None:
     """Remove the voxels that two looks in a row went through, and wipe the scratch grid.
 
+    The lowest voxel of a column, its floor, stays when it was only grazed.
+
     Args:
         store: changed; with `doubt`.
         scratch: as `draw_rays` left it; 0 all over afterwards.
@@ -373,15 +409,20 @@ def clear_seen_through(
         window: row0, row1, col0, col1 in world cells of what changed; widened.
     """
     row0, row1, col0, col1 = part
+    bricks = scratch.shape[2] // 2
     for tr in range(row0 // SIDE, (row1 + SIDE - 1) // SIDE):
         for tc in range(col0 // SIDE, (col1 + SIDE - 1) // SIDE):
             b = find_tile(store, corner[1] // SIDE + tc, corner[0] // SIDE + tr)
             while b != NONE:
                 k = store.place[b, 2] - low_brick
-                if 0 <= k < scratch.shape[2]:
+                if 0 <= k < bricks:
                     for c in range(COLUMNS):
-                        through = scratch[tr * SIDE + (c >> 4), tc * SIDE + (c & 15), k]
                         old = store.words[b, c]
+                        if old == 0:
+                            continue
+                        r, col = tr * SIDE + (c >> 4), tc * SIDE + (c & 15)
+                        lowest = old & (~old + _ONE)
+                        through = scratch[r, col, k] | (scratch[r, col, bricks + k] & ~lowest)
                         missed = through & old
                         if missed == 0:
                             continue
@@ -454,7 +495,7 @@ def keep_bricks(store: Store, kept: NDArray[np.int64]) -> None:
     counts[0], counts[1], counts[2] = 0, 0, 0
     for k in range(kept.size):
         b = kept[k]
-        touched = store.touched[b]
+        touched, eye = store.touched[b], store.eye[b]
         tx, ty, tz = store.place[b, 0], store.place[b, 1], store.place[b, 2]
         words = store.words[b].copy()
         doubt = store.doubt[b].copy() if store.doubt.shape[0] else words
@@ -462,7 +503,7 @@ def keep_bricks(store: Store, kept: NDArray[np.int64]) -> None:
         store.words[new, :] = words
         if store.doubt.shape[0]:
             store.doubt[new, :] = doubt
-        store.touched[new] = touched
+        store.touched[new], store.eye[new] = touched, eye
         store.dirty[new] = dirty[k]
         if dirty[k]:
             store.changed[changed] = new

@@ -24,6 +24,7 @@ _STATE_VERSION = 1
 _FEW_BRICKS = 4096
 _VOXELS_PER_BRICK = 128  # fewer on average, and the bricks run out before the voxels
 _SPARE = 16  # a full map drops this part of itself at once, so that it need not at every frame
+_MANY = 64
 _FAR = 1 << 40
 _ANYWHERE = 1e12  # [m] farther than any voxel can be
 
@@ -78,9 +79,10 @@ class VoxelMapper:
     frame depends on the frame and not on the map. What is kept is bounded: beyond `max_voxels` the bricks that no
     frame put a voxel in for longest go first, the farthest first among equals. Not thread-safe: one caller at a time.
 
-    Carving `columns`: a frame replaces every column of the map that it has a voxel in, at all heights. `line_of_sight`:
-    a voxel goes when two frames saw through it and none in between hit it; a return protects its 26 neighbours
-    from the beams of its own frame, since beams graze the surface that they hit. `none`: the map only grows.
+    Carving `columns`: a frame replaces every column of the map that it has a voxel in, at all heights.
+    `line_of_sight`: a voxel goes when two frames saw through it and none in between hit it. A return protects its 26
+    neighbours from the beams of its own frame, and the lowest voxel of a column stays when beams only graze it on
+    their way down to the floor. `none`: the map only grows.
 
     Attributes:
         evicted_voxels: voxels that were dropped to keep the bound; above 0 the map is not all that was seen.
@@ -143,8 +145,9 @@ class VoxelMapper:
         self._scratch: NDArray[np.uint64] | None = None
         if self._carving is Carving.LINE_OF_SIGHT:
             tiles = 2 * (math.ceil(self._clear_range / (voxel_size * SIDE)) + 1) + 1
-            self._scratch = np.zeros((tiles * SIDE, tiles * SIDE, 3), np.uint64)
+            self._scratch = np.zeros((tiles * SIDE, tiles * SIDE, 6), np.uint64)
         self._frame = 0
+        self._eye: int | None = None  # level, where it is not the sensor's
         self._window = _no_window()
         self._gone: list[NDArray[np.int32]] = []
         self.evicted_voxels = 0
@@ -164,6 +167,7 @@ class VoxelMapper:
                 max_range=_ANYWHERE,
                 min_range=0.0,
             )
+            mapper._eye = kernels.HIGH
             mapper.add_frame(cloud, (0.0, 0.0, 0.0))
             if mapper.refused_points == 0:
                 return mapper
@@ -294,6 +298,7 @@ class VoxelMapper:
             "voxel_size": np.array(self._size),
             "place": self._store.place[:used].copy(),
             "words": self._store.words[:used].copy(),
+            "eye": self._store.eye[:used].copy(),
             "age": self._frame - self._store.touched[:used],
         }
 
@@ -305,10 +310,11 @@ class VoxelMapper:
         """
         try:
             version, size = int(state["version"]), float(state["voxel_size"])
-            place, words, age = state["place"], state["words"], state["age"]
+            place, words = state["place"], state["words"]
+            age, eye = state["age"], state["eye"]
         except (KeyError, TypeError, ValueError) as error:
             raise StorageError(f"The voxel map's state cannot be read: {error}.") from error
-        capacity, limit = len(self._store.place), 1 << 26
+        limit = 1 << 26
         fits = (
             version == _STATE_VERSION
             and size == self._size
@@ -319,7 +325,8 @@ class VoxelMapper:
             and words.shape == (len(place), COLUMNS)
             and age.dtype == np.int64
             and age.shape == (len(place),)
-            and len(place) <= capacity
+            and eye.dtype == np.int32
+            and eye.shape == (len(place),)
             and (len(place) == 0 or int(np.abs(place.astype(np.int64)).max()) <= limit)
             and len(np.unique(place, axis=0)) == len(place)
         )
@@ -328,7 +335,7 @@ class VoxelMapper:
         counts = np.empty(len(place), np.int64)
         bits = np.array(words, np.uint64, order="C")
         kernels.count_voxels(bits, counts)
-        if int(counts.sum()) > self._max_voxels:
+        if len(place) > len(self._store.place) or int(counts.sum()) > self._max_voxels:
             raise StorageError(
                 f"The kept map has {int(counts.sum())} voxels, the bound is {self._max_voxels}.",
                 "Raise max_voxels.",
@@ -338,9 +345,12 @@ class VoxelMapper:
         store.counts[:] = 0
         store.keys[:] = NONE
         self._frame += 1
-        for (x, y, z), word, old in zip(place.tolist(), bits, age.tolist(), strict=True):
+        for (x, y, z), word, old, level in zip(
+            place.tolist(), bits, age.tolist(), eye.tolist(), strict=True
+        ):
             brick = kernels.claim_brick(store, x, y, z)
             store.words[brick] = word
+            store.eye[brick] = level
             store.touched[brick] = self._frame - max(0, old) - 1
         store.counts[3] = counts.sum()
         used = len(place)
@@ -356,6 +366,9 @@ class VoxelMapper:
         box: tuple[float, float, float, float, float, float],
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
         """Return slot and cell of each point that marks, and how many slots are in use."""
+        eye = self._eye
+        if eye is None:
+            eye = max(-kernels.HIGH, min(kernels.HIGH, math.floor(sensor[2] / self._size)))
         bricks, cells = np.empty(len(cloud), np.int32), np.empty(len(cloud), np.int32)
         for attempt in range(2):
             self._frame += 1
@@ -367,15 +380,17 @@ class VoxelMapper:
                 box,
                 self._size,
                 self._frame,
+                eye,
                 self._carving is Carving.COLUMNS,
                 self._slots,
                 bricks,
                 cells,
+                self._window,
             )
             if homeless == 0:
                 break
             if attempt == 0:
-                self._drop_bricks(sensor)
+                self._drop_bricks(sensor, homeless)
             else:
                 self.refused_points += homeless
         return bricks[:count], cells[:count], used
@@ -422,7 +437,7 @@ class VoxelMapper:
         kernels.count_voxels(store.words[:used], counts)
         order = self._by_age(sensor)
         total = len(self)
-        is_old = store.touched[order] < self._frame
+        is_old: NDArray[np.bool_] = np.less(store.touched[order], self._frame)
         left = total - np.cumsum(counts[order])
         target = self._max_voxels - self._max_voxels // _SPARE
         before = np.concatenate([[total], left[:-1]])  # voxels before this brick goes
@@ -444,15 +459,14 @@ class VoxelMapper:
         self.evicted_voxels += total - len(self)
         self.evictions += 1
 
-    def _drop_bricks(self, sensor: tuple[float, float, float]) -> None:
-        """Make room for the bricks of this frame: empty ones and the oldest go."""
+    def _drop_bricks(self, sensor: tuple[float, float, float], wanted: int) -> None:
+        """Make room for so many bricks of this frame: empty ones and the oldest go."""
         store = self._store
         used, total = int(store.counts[0]), len(self)
         order = self._by_age(sensor)
         old = order[store.touched[order] < self._frame]
-        is_empty = ~store.words[:used].any(axis=1)
-        wanted = max(1, used // _SPARE)
-        dropped = np.union1d(old[is_empty[old]], old[:wanted])
+        is_empty: NDArray[np.bool_] = np.equal(store.words[:used].max(axis=1), 0)
+        dropped = np.union1d(old[is_empty[old]], old[: max(wanted, used // _SPARE)])
         self._remove(dropped)
         if len(self) < total:
             self.evicted_voxels += total - len(self)
@@ -472,6 +486,8 @@ class VoxelMapper:
         if len(place) == 0:
             return
         self._gone.append(place)
+        if len(self._gone) > _MANY:  # nobody takes them, or not often
+            self._gone = [np.unique(np.concatenate(self._gone), axis=0)]
         low, high = place.min(axis=0) * SIDE, (place.max(axis=0) + 1) * SIDE
         self._widen(CellWindow(int(low[1]), int(high[1]), int(low[0]), int(high[0])))
 
@@ -521,6 +537,7 @@ def _allocate(bricks: int, with_doubt: bool) -> Store:
         place=np.zeros((bricks, 3), np.int32),
         above=np.zeros(bricks, np.int32),
         touched=np.zeros(bricks, np.int64),
+        eye=np.zeros(bricks, np.int32),
         slot=np.zeros(bricks, np.int32),
         dirty=np.zeros(bricks, np.uint8),
         changed=np.zeros(bricks, np.int32),
