@@ -291,7 +291,7 @@ def apply_frame(
                     mark = marks[k]
                     if mark == UNTOUCHED:
                         continue
-                    before = np.int64(cells[k])
+                    before = int(cells[k])
                     value = table[before]
                     if before == 0:
                         first_seen += 1
