@@ -337,6 +337,7 @@ def warm_up() -> None:
     points = np.array([[1.0, 0.0, 0.3], [0.0, 1.0, 0.0]], np.float32)
     points.flags.writeable = False  # as frames from the object store are
     mapper.integrate(points, (0.0, 0.0, 0.3), pose=Pose2D(0.0, 0.0, 0.0), voxel_size=0.1)
+    mapper.occupancy()
 
 
 def _steps(log_odds: float) -> int:

@@ -265,40 +265,54 @@ def apply_frame(
     side = pool.shape[1]
     first_seen = 0
     row_low, row_high, col_low, col_high = scratch.shape[0], -1, scratch.shape[1], -1
-    for r in range(touched[0], touched[1]):
-        row_inside = inside[0] <= r < inside[1]
-        for c in range(touched[2], touched[3]):
-            mark = scratch[r, c]
-            if mark == UNTOUCHED:
-                continue
-            scratch[r, c] = UNTOUCHED
-            if not (row_inside and inside[2] <= c < inside[3]):
-                continue
-            gr, gc = r + offset[0], c + offset[1]
-            tr, tc = gr // side, gc // side
+    # The part of the scratch grid that is looked at, in rows and cols of the grid.
+    row0, row1 = max(touched[0], inside[0]) + offset[0], min(touched[1], inside[1]) + offset[0]
+    col0, col1 = max(touched[2], inside[2]) + offset[1], min(touched[3], inside[3]) + offset[1]
+    for tr in range(row0 // side, -(-row1 // side)):
+        for tc in range(col0 // side, -(-col1 // side)):
+            top, bottom = max(row0, tr * side), min(row1, (tr + 1) * side)
+            left, right = max(col0, tc * side), min(col1, (tc + 1) * side)
             place = tiles[tr, tc]
-            if place < 0:
-                place = used
-                tiles[tr, tc] = place
-                used += 1
-            lr, lc = gr - tr * side, gc - tc * side
-            before = int(pool[place, lr, lc])
-            value = table[before]
-            if before == 0:
-                first_seen += 1
-                before = even
-            if mark == HIT:
-                after = min(before + hit, highest)
-            elif mark == FLOOR:
-                after = max(before - miss, 1)
-            elif mark == MISS:
-                after = max(before - (crossed if before >= keep else miss), 1)
-            else:
-                after = 1
-            pool[place, lr, lc] = after
-            if value != table[after]:
-                row_low, row_high = min(row_low, r), max(row_high, r)
-                col_low, col_high = min(col_low, c), max(col_high, c)
+            for gr in range(top, bottom):
+                r = gr - offset[0]
+                marks = scratch[r, left - offset[1] : right - offset[1]]
+                any_mark = np.uint8(0)
+                for k in range(marks.size):
+                    any_mark |= marks[k]
+                if any_mark == UNTOUCHED:
+                    continue
+                if place < 0:
+                    place = used
+                    tiles[tr, tc] = place
+                    used += 1
+                cells = pool[place, gr - tr * side, left - tc * side : right - tc * side]
+                first, last = marks.size, -1
+                for k in range(marks.size):
+                    mark = marks[k]
+                    if mark == UNTOUCHED:
+                        continue
+                    before = int(cells[k])
+                    value = table[before]
+                    if before == 0:
+                        first_seen += 1
+                        before = even
+                    if mark == MISS:
+                        after = max(before - (crossed if before >= keep else miss), 1)
+                    elif mark == HIT:
+                        after = min(before + hit, highest)
+                    elif mark == FLOOR:
+                        after = max(before - miss, 1)
+                    else:
+                        after = 1
+                    cells[k] = after
+                    if value != table[after]:
+                        first = min(first, k)
+                        last = k
+                if last >= 0:
+                    c = left - offset[1]
+                    row_low, row_high = min(row_low, r), max(row_high, r)
+                    col_low, col_high = min(col_low, c + first), max(col_high, c + last)
+    scratch[touched[0] : touched[1], touched[2] : touched[3]] = UNTOUCHED
     return used, first_seen, row_low, row_high + 1, col_low, col_high + 1
 
 
