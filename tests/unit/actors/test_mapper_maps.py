@@ -13,7 +13,7 @@ from rhino_actors.errors import MapTooLarge, NoMap, NotAvailable
 from rhino_actors.geometry import compose, inverse, transform_points
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
-from tests.unit.actors.test_mapper import Rig, build, checkpointed, config, eventually, running
+from tests.unit.actors.test_mapper import Rig, build, config, eventually, running
 
 GEOMETRY = GridGeometry(0.05, (-3.2, 0.0), (64, 128))
 
@@ -136,10 +136,11 @@ async def test_after_a_crash_the_map_lies_where_it_lay() -> None:
 
 
 async def test_a_fresh_mapper_says_when_its_coordinates_began() -> None:
+    async with running(config()) as rig:
+        await rig.actor.load_map(hall(), GEOMETRY)
+        await eventually(rig.actor._checkpoint.is_file)
     before = time.time_ns() // 1_000_000
-    await checkpointed(config())
-    async with running(
-        config()
-    ) as rig:  # started anew, not restarted: the checkpoint is another map's
+    # Started anew, not restarted: the checkpoint is another map's.
+    async with running(config()) as rig:
         stats = await rig.actor.stats()
     assert stats["frame_epoch"] == stats["epoch"] >= before
