@@ -7,7 +7,14 @@ import numpy as np
 import ray
 
 from rhino_actors.config import RhinoConfig, data_dir, database_path
-from rhino_actors.mapping import decode_files, encode_files, pack_zip, thumbnail, unpack_zip
+from rhino_actors.mapping import (
+    decode_files,
+    encode_files,
+    known_part,
+    pack_zip,
+    thumbnail,
+    unpack_zip,
+)
 from rhino_actors.messages.maps import MapContent, SavedMap
 from rhino_actors.messages.poi import Poi
 from rhino_actors.storage.database import Database
@@ -65,9 +72,13 @@ class PoiStore:
 
     @ray.method
     async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap:
-        """Keep a map, and bind the places that were named on it. Raises InvalidLabel, MapNameTaken, StorageError."""
+        """Keep the known part of a map, and bind the places that were named on it.
+
+        Raises:
+            InvalidLabel, MapNameTaken, StorageError.
+        """
         async with self._one_map:
-            return await self._keep(robot, name, content)
+            return await self._keep(robot, name, known_part(content))
 
     @ray.method
     async def import_map(self, robot: str, name: str, files: Mapping[str, bytes]) -> SavedMap:
@@ -148,6 +159,6 @@ class PoiStore:
             geometry=content.geometry,
             known_area=known * content.geometry.resolution**2,
             voxels=len(content.voxels) if content.voxels is not None else 0,
-            thumbnail=await asyncio.to_thread(thumbnail, content.occupancy),
+            thumbnail=await asyncio.to_thread(thumbnail, known_part(content).occupancy),
             epoch=content.epoch,
         )

@@ -16,6 +16,7 @@ from rhino_actors.mapping.map_files import load_map, save_map
 from rhino_actors.mapping.map_package import (
     decode_files,
     encode_files,
+    known_part,
     pack_zip,
     thumbnail,
     unpack_zip,
@@ -44,6 +45,7 @@ __all__ = [
     "encode_files",
     "encode_ply",
     "inflate",
+    "known_part",
     "load_checkpoint",
     "load_map",
     "mapper_state",

@@ -6,6 +6,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -20,6 +21,7 @@ from rhino_actors.mapping.map_files import (
     encode_map,
 )
 from rhino_actors.mapping.ply import MAX_POINTS, decode_ply, encode_ply
+from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.maps import MapContent
 
 DESCRIPTION, IMAGE, VOXELS = "map.yaml", "map.pgm", "map.ply"
@@ -119,17 +121,25 @@ def unpack_zip(archive: bytes) -> dict[str, bytes]:
         raise MapFileInvalid(f"The zip cannot be unpacked: {str(error)[:80]}.", _HINT) from error
 
 
+def known_part(content: MapContent) -> MapContent:
+    """Return the map without the rims that nobody has seen: running grids have some, and get more at each load."""
+    known = content.occupancy >= 0
+    rows, cols = np.nonzero(known.any(axis=1))[0], np.nonzero(known.any(axis=0))[0]
+    if not rows.size:
+        return content
+    row, col = int(rows[0]), int(cols[0])
+    part = content.occupancy[row : rows[-1] + 1, col : cols[-1] + 1]
+    edge, (x, y) = content.geometry.resolution, content.geometry.origin
+    origin = (x + col * edge, y + row * edge)
+    geometry = GridGeometry(edge, origin, (part.shape[0], part.shape[1]))
+    return replace(content, geometry=geometry, occupancy=part)
+
+
 def thumbnail(occupancy: NDArray[np.int8]) -> bytes:
-    """Return a small picture of the known part of a map, as a PGM of at most 160 pixels a side.
+    """Return a small picture of a map, as a PGM of at most 160 pixels a side.
 
     An occupied cell shows however small the picture gets: a wall is a cell thick.
     """
-    rows, cols = (
-        np.nonzero((occupancy >= 0).any(axis=1))[0],
-        np.nonzero((occupancy >= 0).any(axis=0))[0],
-    )
-    if rows.size:
-        occupancy = occupancy[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
     step = -(-max(occupancy.shape) // _THUMBNAIL_SIDE)
     height, width = (-(-side // step) for side in occupancy.shape)
     padded = np.full((height * step, width * step), -1, np.int8)

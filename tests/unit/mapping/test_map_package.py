@@ -16,6 +16,7 @@ from rhino_actors.errors import MapFileInvalid, MapTooLarge
 from rhino_actors.mapping import (
     decode_files,
     encode_files,
+    known_part,
     map_package,
     pack_zip,
     thumbnail,
@@ -280,16 +281,23 @@ def test_objects_in_yaml_are_not_made() -> None:
         decode_files({**GOOD, "map.yaml": text})
 
 
-def test_a_thumbnail_is_small_shows_every_wall_and_the_known_part_only() -> None:
+def test_a_thumbnail_is_small_and_shows_every_wall_of_the_known_part() -> None:
     occupancy = np.full((2000, 1000), -1, np.int8)
     occupancy[500:1500, 200:700] = 0
     occupancy[900, 200:700] = 100  # a wall of one cell
-    picture = cv2.imdecode(np.frombuffer(thumbnail(occupancy), np.uint8), cv2.IMREAD_UNCHANGED)
+    known = known_part(MapContent(GridGeometry(0.1, (-3.0, 2.0), (2000, 1000)), occupancy))
+    assert known.geometry.shape == (1000, 500)
+    assert known.geometry.origin == pytest.approx((17.0, 52.0))
+    picture = cv2.imdecode(
+        np.frombuffer(thumbnail(known.occupancy), np.uint8), cv2.IMREAD_UNCHANGED
+    )
     assert max(picture.shape) <= 160 and picture.shape == (143, 72)
     assert set(np.unique(picture)) == {0, 254}
     dark = np.nonzero((picture == 0).all(axis=1))[0]
     assert dark.tolist() == [142 - (900 - 500) // 7]
+    nothing = MapContent(GridGeometry(0.1, (0.0, 0.0), (5, 7)), np.full((5, 7), -1, np.int8))
+    assert known_part(nothing) is nothing
     unknown = cv2.imdecode(
-        np.frombuffer(thumbnail(np.full((5, 7), -1, np.int8)), np.uint8), cv2.IMREAD_UNCHANGED
+        np.frombuffer(thumbnail(nothing.occupancy), np.uint8), cv2.IMREAD_UNCHANGED
     )
     assert unknown.shape == (5, 7) and (unknown == 205).all()
