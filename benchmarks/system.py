@@ -24,7 +24,7 @@ from typing import Any
 import httpx2
 import psutil
 
-from tests.deployment import Rhino
+from tests.deployment import Rhino, rhino_world
 
 
 def memory_mb(rhino: Rhino) -> dict[str, float]:
@@ -125,8 +125,7 @@ def walking_config(folder: Path, world: str) -> str:
 def clock(world: str, seconds: float) -> dict[str, Any]:
     """Explore with the walking robot; return how simulated time and odometry keep up with the wall."""
     report: dict[str, Any] = {"world": world, "cores": os.cpu_count()}
-    with tempfile.TemporaryDirectory() as folder:
-        rhino = Rhino(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, rhino_world(Path(folder)) as rhino:
         with deployed(rhino, walking_config(Path(folder), world)) as took:
             report["start_to_api_s"] = took
             rhino.wait_for_map()
@@ -146,7 +145,6 @@ def clock(world: str, seconds: float) -> dict[str, Any]:
             report["mission"] = {k: state["mission"][k] for k in ("state", "reason", "distance")}
             report["map"] = state["map"]
             report["cpu_cores_exploring"] = cpu_share(rhino, 10.0)
-        rhino.end()
     return report
 
 

@@ -480,8 +480,8 @@ def fault_list() -> None:
     table = Table("fault", "does", "numbers (default), and after= and duration= [s]")
     for kind in answer["kinds"]:
         numbers = [
-            f"{number['name']}"
-            + (f" [{number['unit']}]" if number["unit"] else "")
+            f"{number['name']} {number['low']:g} to {number['high']:g}"
+            + (f" {number['unit']}" if number["unit"] else "")
             + (f" ({number['default']:g})" if number["default"] is not None else "")
             for number in kind["numbers"]
         ]

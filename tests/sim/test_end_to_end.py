@@ -52,6 +52,38 @@ def test_every_stream_flows(simulated: Rhino) -> None:
     assert 0.3 < state["status"]["realtime_factor"] < 1.1
 
 
+def test_a_fault_is_injected_seen_and_cleared(simulated: Rhino) -> None:
+    def faults() -> list[str]:
+        found: list[str] = simulated.get("/api/state")["status"]["faults"]
+        return [fault for fault in found if fault.startswith("Injected: ")]
+
+    assert simulated.get("/api/sim/faults")["faults"] == []
+    simulated.post("/api/sim/faults", {"name": "drop_lidar"})
+    assert len(faults()) == 1 and "drop_lidar" in faults()[0]
+    simulated.wait_until(
+        lambda: simulated.get("/api/state")["ages"]["lidar"] > 2.0, 60.0, "the lidar to be missed"
+    )
+    done = simulated.run("fault", "clear")
+    assert done.returncode == 0 and "nothing is wrong" in done.stdout, done.stderr
+    assert faults() == []
+    simulated.wait_until(
+        lambda: simulated.get("/api/state")["ages"]["lidar"] < 1.0, 60.0, "the lidar to be back"
+    )
+    refused = simulated.run("fault", "add", "push", "x=20")
+    assert refused.returncode == 1 and "FAULT_INVALID" in refused.stderr, "this base is driven"
+
+
+def test_the_body_leans_as_it_is_told_and_levels_when_it_drives(simulated: Rhino) -> None:
+    done = simulated.run("cmd", "Pose", "roll=9", "height=-0.05")
+    assert done.returncode == 0 and "Pose roll=0.35 height=-0.05: accepted" in done.stdout
+    low = simulated.wait_until(
+        lambda: (z := simulated.get("/api/state")["z"]) < 0.29 and z, 60.0, "it to lower itself"
+    )
+    nav = simulated.wait_for_end(simulated.navigate(0.5, 0.0)["goal_id"], timeout=90.0)
+    assert nav["state"] == "arrived"
+    assert simulated.get("/api/state")["z"] > low + 0.02
+
+
 def test_camera_shows_the_room_or_says_why_not(simulated: Rhino) -> None:
     camera = simulated.get("/api/state")["status"]["camera"]
     answer = httpx2.get(f"{simulated.api}/api/camera/frame", timeout=20.0)
@@ -59,7 +91,8 @@ def test_camera_shows_the_room_or_says_why_not(simulated: Rhino) -> None:
         assert answer.status_code == 503 and answer.json()["code"] == "NOT_AVAILABLE"
         return
     picture = cv2.imdecode(np.frombuffer(answer.content, np.uint8), cv2.IMREAD_COLOR)
-    assert picture is not None and picture.shape == (360, 640, 3)
+    size = camera.split()[1].split("@")[0]  # "egl 640x360@15", "raycast 160x90@5 (...)"
+    assert picture is not None and f"{picture.shape[1]}x{picture.shape[0]}" == size
     assert picture.std() > 5.0, "a picture of something"
 
 

@@ -50,7 +50,8 @@ KP, KD = 80.0, 4.0  # of joints that follow a script
 DAMPING = 3.0  # [N m s/rad] of damped motors
 
 # Roll from the back onto the belly: two poses of right and left legs (abduction outwards, hip, knee [rad]) and the
-# time of each [s]; right and left change places for the other side. Found by search: benchmarks/roll_over_search.py.
+# time of each [s]; right and left change places for the other side. Found by such a search as
+# benchmarks/roll_over_search.py.
 ROLL_OVER: tuple[tuple[tuple[float, ...], tuple[float, ...], float], ...] = (
     ((0.40, 2.38, -1.45), (0.20, 0.77, -1.87), 0.39),
     ((0.89, 3.00, -1.82), (0.93, 2.56, -1.50), 0.25),
