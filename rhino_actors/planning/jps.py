@@ -72,6 +72,8 @@ class JumpPointSearch:
             and (passable is self._passable or np.array_equal(passable, self._passable))
             and bool(_same(view, known))
         )
+        if is_known and weights is self._weights:
+            return self._pays
         if cost_weight != 0.0 and not _is_uniform(view, weights):
             return False
         if is_known:
