@@ -125,9 +125,11 @@ def main() -> None:
                 grids = Grids(np.load(ask["file"]))
                 planners = {name: PEERS[name](grids) for name in ask["peers"]}
             elif ask["do"] == "plan":
-                started = time.thread_time()
-                cells = planners[ask["peer"]](ask["start"], ask["goal"])
-                answer["cpu"] = time.thread_time() - started
+                answer["cpu"] = float("inf")
+                for _ in range(ask["repeat"]):
+                    started = time.thread_time()
+                    cells = planners[ask["peer"]](ask["start"], ask["goal"])
+                    answer["cpu"] = min(answer["cpu"], time.thread_time() - started)
                 answer["cells"] = None if cells is None else np.asarray(cells).tolist()
             elif ask["do"] == "pipeline":
                 occupancy = np.load(ask["file"])

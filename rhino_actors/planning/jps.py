@@ -48,6 +48,7 @@ class JumpPointSearch:
 
     def __init__(self) -> None:
         self._known: NDArray[np.uint8] | None = None  # the map whose bits these are
+        self._weights = np.empty(0, np.int64)
         self._passable = np.zeros(256, np.bool_)
         self._pays = False
         self._shape = (0, 0)
@@ -61,20 +62,23 @@ class JumpPointSearch:
         made anew only for another map than the last.
         """
         weights, _ = weight_table(cost_weight, allow_unknown)
-        passable = weights > 0
+        passable = self._passable if weights is self._weights else weights > 0
         view = np.ascontiguousarray(costmap).view()
         view.flags.writeable = False
         known = self._known
         is_known = (
             known is not None
             and known.shape == view.shape
-            and np.array_equal(passable, self._passable)
+            and (passable is self._passable or np.array_equal(passable, self._passable))
             and bool(_same(view, known))
         )
+        if is_known and weights is self._weights:
+            return self._pays
         if cost_weight != 0.0 and not _is_uniform(view, weights):
             return False
         if is_known:
             return self._pays
+        self._weights = weights
         self._passable = passable
         self._known = view.copy()
         self._known.flags.writeable = False

@@ -373,11 +373,14 @@ def _walk_back(cost, weights, g, stride, start, target, cells):  # type: ignore[
 def _scaled(g, rows, cols, infinity, factor):  # type: ignore[no-untyped-def]
     """Return padded integer costs as float32 (rows, cols) in cells, inf where nothing was reached."""
     field = np.empty((rows, cols), np.float32)
+    unreached = np.float32(np.inf)
     for row in range(rows):
-        first = (row + 1) * (cols + 2) + 1
+        line = g[
+            (row + 1) * (cols + 2) + 1 : (row + 2) * (cols + 2) - 1
+        ]  # slices keep the loop vectorised
+        out = field[row]
         for col in range(cols):
-            value = g[first + col]
-            field[row, col] = np.inf if value == infinity else value * factor
+            out[col] = unreached if line[col] == infinity else np.float32(line[col]) * factor
     return field
 
 
