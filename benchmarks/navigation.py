@@ -39,9 +39,9 @@ from rhino_actors.errors import ControlError, PlanningError
 from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import InflatedCostmap, OccupancyMapper, inflate
 from rhino_actors.mapping import warm_up as warm_up_mapping
+from rhino_actors.messages import navigation as messages
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, MapSnapshot
-from rhino_actors.messages import navigation as messages
 from rhino_actors.messages.navigation import FollowReport, GoalRequest, NavMode, NavState, Rank
 from rhino_actors.messages.platform import StopReason
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
@@ -164,9 +164,7 @@ class Robot:
         self.mapping = Mapping(config)
         self.monitor = CollisionMonitor(config.collision, config.robot)
         near = config.follower.goal_tolerance + config.collision.stop_margin
-        self.driving = PathDriving(
-            PathFollower(config.follower), self.monitor, accept_within=near
-        )
+        self.driving = PathDriving(PathFollower(config.follower), self.monitor, accept_within=near)
         self.gate = MotionGate(config.gate, now=0.0)
         self.odometry: Odometry | None = None
         self.frame: LidarFrame | None = None
@@ -603,7 +601,7 @@ def known_state(
 
 
 def _tour(world: World) -> list[tuple[float, float]]:
-    """Return places [m] along a way from which nearly all floor was seen: always to the nearest that shows new floor."""
+    """Return places [m] along a way from which nearly all floor is seen, always to the nearest that shows more."""
     from benchmarks.sim_scoring import Sight
 
     sight = Sight(world, robot_radius=0.30)
@@ -731,7 +729,9 @@ def door_world(width: float, angle: float, offset: float) -> World:
     return open_world(tuple(boxes), half=4.0)
 
 
-def run_doors(config: RhinoConfig, tell: Callable[[str], None]) -> list[tuple[float, float, float, Result]]:
+def run_doors(
+    config: RhinoConfig, tell: Callable[[str], None]
+) -> list[tuple[float, float, float, Result]]:
     """Drive through doors of 0.8 m and at gaps of 0.55 m, at several angles and offsets."""
     router = make_router(config)
     results = []
@@ -749,7 +749,9 @@ def run_doors(config: RhinoConfig, tell: Callable[[str], None]) -> list[tuple[fl
                 result = judge_drive(navigator, judge, goal, seed=0, world=world)
                 results.append((width, angle, offset, result))
                 good = result.success == (width > 0.6)
-                tell(f"{width:.2f} m at {math.degrees(angle):.0f} deg, {offset:.3f} m off: {'right' if good else 'WRONG'} {line(result)}")
+                verdict = "right" if good else "WRONG"
+                place = f"{width:.2f} m at {math.degrees(angle):.0f} deg, {offset:.3f} m off"
+                tell(f"{place}: {verdict} {line(result)}")
     return results
 
 
@@ -768,7 +770,9 @@ def crossing_world(seed: int) -> World:
     return open_world(people=tuple(walks))
 
 
-def run_crossings(config: RhinoConfig, count: int, tell: Callable[[str], None]) -> tuple[int, list[Result]]:
+def run_crossings(
+    config: RhinoConfig, count: int, tell: Callable[[str], None]
+) -> tuple[int, list[Result]]:
     """Drive `count` times through crossing people; return the crossings within 2.5 m of the robot, and the drives."""
     router = make_router(config)
     results, crossings = [], 0
@@ -778,31 +782,33 @@ def run_crossings(config: RhinoConfig, count: int, tell: Callable[[str], None]) 
         robot = Robot(world, dataclasses.replace(config, mujoco=drawn))
         navigator, judge = Navigator(robot, router), Judge(robot, world)
         wait_for_map(robot, 2.5 + 0.37 * (seed % 7))
-        sides: dict[int, float] = {}
-        found = 0
-
-        def watch(robot: Robot = robot, sides: dict[int, float] = sides) -> None:
-            nonlocal found
-            pose = robot.sim.pose
-            for index, (x, y, _) in enumerate(robot.sim.truth(0.0).people):
-                _, across, _ = compose(inverse(pose.as_tuple()), (x, y, 0.0))
-                before = sides.get(index, across)
-                if before * across < 0.0 and math.dist((x, y), (pose.x, pose.y)) < 2.5:
-                    found += 1
-                sides[index] = across
-
-        step = judge.step
-
-        def both() -> None:
-            step()
-            watch()
-
-        judge.step = both  # type: ignore[method-assign]
+        count_crossings = watch_crossings(judge)
         result = judge_drive(navigator, judge, (12.0, 0.0), seed=seed, world=world)
+        found = count_crossings()
         crossings += found
         results.append(result)
         tell(f"{found} crossings, nearest {result.people:.2f} m {line(result)}")
     return crossings, results
+
+
+def watch_crossings(judge: Judge) -> Callable[[], int]:
+    """Have the judge count who crosses the robot's course within 2.5 m, and return what tells the count."""
+    robot, step = judge.robot, judge.step
+    sides: dict[int, float] = {}
+    found = 0
+
+    def watch() -> None:
+        nonlocal found
+        step()
+        pose = robot.sim.pose
+        for index, (x, y, _) in enumerate(robot.sim.truth(0.0).people):
+            _, across, _ = compose(inverse(pose.as_tuple()), (x, y, 0.0))
+            near = math.dist((x, y), (pose.x, pose.y)) < 2.5
+            found += near and sides.get(index, across) * across < 0.0
+            sides[index] = across
+
+    judge.step = watch  # type: ignore[method-assign]
+    return lambda: found
 
 
 def put_person_ahead(judge: Judge, *, at: float, off: float) -> None:
@@ -851,7 +857,11 @@ def run_drops(config: RhinoConfig, count: int, tell: Callable[[str], None]) -> l
 def _grown(blocked: NDArray[np.bool_], radius: float) -> NDArray[np.bool_]:
     grid = np.where(blocked, OCCUPIED, FREE).astype(np.int8)
     costs = inflate(
-        grid, resolution=1.0, inscribed_radius=radius, inflation_radius=radius, cost_scaling_factor=1.0
+        grid,
+        resolution=1.0,
+        inscribed_radius=radius,
+        inflation_radius=radius,
+        cost_scaling_factor=1.0,
     )
     grown: NDArray[np.bool_] = costs >= 253
     return grown
@@ -870,11 +880,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--scene", default="worlds", choices=("worlds", "doors", "crossings", "drop"))
-    parser.add_argument("--world", action="append", help="name, or path of a ROS map; may be repeated")
+    parser.add_argument(
+        "--scene", default="worlds", choices=("worlds", "doors", "crossings", "drop")
+    )
+    parser.add_argument(
+        "--world", action="append", help="name, or path of a ROS map; may be repeated"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--goals", type=int, default=5, help="goals of a world, or runs of a scene")
-    parser.add_argument("--chain", type=int, default=1, help="goals that one robot drives to in a row")
+    parser.add_argument(
+        "--chain", type=int, default=1, help="goals that one robot drives to in a row"
+    )
     parser.add_argument("--known", action="store_true", help="with the map of a tour")
     parser.add_argument("--cache", type=Path, help="folder in which the maps of tours are kept")
     parser.add_argument("--body", default="walking", choices=("walking", "kinematic"))
@@ -904,7 +920,9 @@ def main() -> None:
 
     if arguments.scene == "doors":
         found = run_doors(config, say)
-        print(f"right: {sum(r.success == (w > 0.6) and r.walls == 0 for w, _, _, r in found)} of {len(found)}")
+        print(
+            f"right: {sum(r.success == (w > 0.6) and r.walls == 0 for w, _, _, r in found)} of {len(found)}"
+        )
         return
     if arguments.scene == "crossings":
         crossings, results = run_crossings(config, arguments.goals, say)

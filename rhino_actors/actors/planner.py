@@ -51,7 +51,9 @@ logger = logging.getLogger(__name__)
 
 MAX_COORDINATE_M = 10_000.0
 MAP_SILENCE_S = 3.0  # of the mapper, after which the robot does not drive on
-SHIFT_M = 0.03  # by which a correction of the map moves the robot on it, from which the path is sent anew
+SHIFT_M = (
+    0.03  # by which a correction of the map moves the robot on it, from which the path is sent anew
+)
 SHIFT_RAD = 0.02
 
 
@@ -65,7 +67,9 @@ class _Goal:
     epoch: int
     life: GoalLife
     route: Route = dataclasses.field(init=False)  # in the map; there before the goal is in force
-    sent_with: Pose2D = NO_CORRECTION  # map_from_odom that the robot side's copy of the path was made with
+    sent_with: Pose2D = (
+        NO_CORRECTION  # map_from_odom that the robot side's copy of the path was made with
+    )
     paths: int = 0  # sent
     path_reason: PathReason = PathReason.NONE
 

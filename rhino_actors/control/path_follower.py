@@ -68,9 +68,7 @@ class PathFollower:
     def __init__(self, config: FollowerConfig) -> None:
         """Take the configuration. Raises ConfigError when there is no such mode."""
         if config.mode not in MODES:
-            raise ConfigError(
-                f"follower.mode is {config.mode!r}.", f"Known: {', '.join(MODES)}."
-            )
+            raise ConfigError(f"follower.mode is {config.mode!r}.", f"Known: {', '.join(MODES)}.")
         self._config = config
         self._turning = False
         self._points: NDArray[np.float64] = np.zeros((0, 2))
@@ -272,12 +270,12 @@ class PathFollower:
         headings = np.arctan2(np.diff(y), np.diff(x))
         real = along[1:] <= self._along[-1]
         apart = round(BEND_SPAN / BEND_STEP)
-        turns = np.abs(np.remainder(headings[apart:] - headings[:-apart] + np.pi, 2 * np.pi) - np.pi)
+        turns = np.abs(
+            np.remainder(headings[apart:] - headings[:-apart] + np.pi, 2 * np.pi) - np.pi
+        )
         turns = np.where(real[apart:], turns, 0.0)
         bends = np.maximum(turns / BEND_SPAN, 1e-6)
-        allowed = np.minimum(
-            np.sqrt(config.lateral_acceleration / bends), config.max_omega / bends
-        )
+        allowed = np.minimum(np.sqrt(config.lateral_acceleration / bends), config.max_omega / bends)
         before = along[: len(bends)] - first
         return float(np.sqrt(allowed**2 + 2.0 * config.deceleration * before).min())
 

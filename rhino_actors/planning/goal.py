@@ -22,7 +22,9 @@ from rhino_actors.planning.search import MAX_COST, Cell
 Inflate = Callable[[NDArray[np.int8]], NDArray[np.uint8]]
 
 MARGIN_M = 3.0  # of unknown floor around a place outside the map, to go around what may stand there
-BLOCK_CELLS = 64  # a map is extended by whole blocks, so that it keeps its size while the robot drives
+BLOCK_CELLS = (
+    64  # a map is extended by whole blocks, so that it keeps its size while the robot drives
+)
 
 
 def covering(snapshot: MapSnapshot, points: NDArray[np.float64]) -> MapSnapshot:

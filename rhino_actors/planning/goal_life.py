@@ -118,9 +118,7 @@ class GoalLife:
         if now < self._busy_until:
             return Decision(Action.NONE, NavState.RECOVERING)
         if report.goal_id != self._goal_id or report.state is FollowState.NONE:
-            return Decision(
-                Action.PLAN, NavState.PLANNING, why=PathReason.LOST, must_replace=True
-            )
+            return Decision(Action.PLAN, NavState.PLANNING, why=PathReason.LOST, must_replace=True)
         if report.state is FollowState.ARRIVED:
             return Decision(Action.END, NavState.ARRIVED, message="The robot is at the goal.")
         if report.state is FollowState.ENDED:
@@ -136,9 +134,7 @@ class GoalLife:
         if self._failing_since is not None and now - self._last_plan < RETRY_PLAN_S:
             return Decision(Action.NONE, NavState.RECOVERING, reason, message)
         why = PathReason.RECOVERED if reason is StopReason.IDLE else PathReason.LOST
-        return Decision(
-            Action.PLAN, NavState.PLANNING, reason, message, why=why, must_replace=True
-        )
+        return Decision(Action.PLAN, NavState.PLANNING, reason, message, why=why, must_replace=True)
 
     def _waiting(self, report: FollowReport, now: float, path_is_blocked: bool) -> Decision:
         self._progress.hold(now)
@@ -157,9 +153,7 @@ class GoalLife:
             return self._recover(StopReason.OBSTACLE, message)
         age = now - self._last_plan
         if age > REPLAN_AT_OBSTACLE_S and (path_is_blocked or waited > REPLAN_AT_OBSTACLE_S):
-            return Decision(
-                Action.PLAN, NavState.PAUSED, reason, message, why=PathReason.OBSTACLE
-            )
+            return Decision(Action.PLAN, NavState.PAUSED, reason, message, why=PathReason.OBSTACLE)
         return paused
 
     def _following(self, report: FollowReport, now: float, path_is_blocked: bool) -> Decision:

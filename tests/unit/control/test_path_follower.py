@@ -91,7 +91,7 @@ def test_it_speeds_up_no_faster_than_allowed() -> None:
 def test_it_slows_before_the_goal(config: FollowerConfig) -> None:
     run = follow(STRAIGHT, config=config)
     # From this speed it stands within the tolerance.
-    assert run.twists[-2].vx**2 <= 2.0 * config.deceleration * config.goal_tolerance
+    assert run.twists[-2].vx ** 2 <= 2.0 * config.deceleration * config.goal_tolerance
 
 
 def test_it_turns_on_the_spot_when_the_path_leads_the_other_way() -> None:
