@@ -51,7 +51,9 @@ def longest_route(router: Router, snapshot: MapSnapshot) -> tuple[Pose2D, Route]
     floor = np.argwhere((snapshot.occupancy == FREE) & (snapshot.costmap < 60))
     found: list[tuple[Pose2D, Route]] = []
     for _ in range(40):
-        ends = [snapshot.geometry.world_from_cell(*c) for c in floor[rng.integers(len(floor), size=2)]]
+        ends = [
+            snapshot.geometry.world_from_cell(*c) for c in floor[rng.integers(len(floor), size=2)]
+        ]
         try:
             request = GoalRequest(*ends[1], allow_unknown=False)
             pose = Pose2D(*ends[0])
