@@ -601,7 +601,7 @@ def known_state(
 
 
 def _tour(world: World) -> list[tuple[float, float]]:
-    """Return places [m] along a way from which nearly all floor was seen: always to the nearest that shows new floor."""
+    """Return places [m] along a way from which nearly all floor is seen, always to the nearest that shows more."""
     from benchmarks.sim_scoring import Sight
 
     sight = Sight(world, robot_radius=0.30)
@@ -749,9 +749,9 @@ def run_doors(
                 result = judge_drive(navigator, judge, goal, seed=0, world=world)
                 results.append((width, angle, offset, result))
                 good = result.success == (width > 0.6)
-                tell(
-                    f"{width:.2f} m at {math.degrees(angle):.0f} deg, {offset:.3f} m off: {'right' if good else 'WRONG'} {line(result)}"
-                )
+                verdict = "right" if good else "WRONG"
+                place = f"{width:.2f} m at {math.degrees(angle):.0f} deg, {offset:.3f} m off"
+                tell(f"{place}: {verdict} {line(result)}")
     return results
 
 
@@ -782,31 +782,33 @@ def run_crossings(
         robot = Robot(world, dataclasses.replace(config, mujoco=drawn))
         navigator, judge = Navigator(robot, router), Judge(robot, world)
         wait_for_map(robot, 2.5 + 0.37 * (seed % 7))
-        sides: dict[int, float] = {}
-        found = 0
-
-        def watch(robot: Robot = robot, sides: dict[int, float] = sides) -> None:
-            nonlocal found
-            pose = robot.sim.pose
-            for index, (x, y, _) in enumerate(robot.sim.truth(0.0).people):
-                _, across, _ = compose(inverse(pose.as_tuple()), (x, y, 0.0))
-                before = sides.get(index, across)
-                if before * across < 0.0 and math.dist((x, y), (pose.x, pose.y)) < 2.5:
-                    found += 1
-                sides[index] = across
-
-        step = judge.step
-
-        def both() -> None:
-            step()
-            watch()
-
-        judge.step = both  # type: ignore[method-assign]
+        count_crossings = watch_crossings(judge)
         result = judge_drive(navigator, judge, (12.0, 0.0), seed=seed, world=world)
+        found = count_crossings()
         crossings += found
         results.append(result)
         tell(f"{found} crossings, nearest {result.people:.2f} m {line(result)}")
     return crossings, results
+
+
+def watch_crossings(judge: Judge) -> Callable[[], int]:
+    """Have the judge count who crosses the robot's course within 2.5 m, and return what tells the count."""
+    robot, step = judge.robot, judge.step
+    sides: dict[int, float] = {}
+    found = 0
+
+    def watch() -> None:
+        nonlocal found
+        step()
+        pose = robot.sim.pose
+        for index, (x, y, _) in enumerate(robot.sim.truth(0.0).people):
+            _, across, _ = compose(inverse(pose.as_tuple()), (x, y, 0.0))
+            near = math.dist((x, y), (pose.x, pose.y)) < 2.5
+            found += near and sides.get(index, across) * across < 0.0
+            sides[index] = across
+
+    judge.step = watch  # type: ignore[method-assign]
+    return lambda: found
 
 
 def put_person_ahead(judge: Judge, *, at: float, off: float) -> None:

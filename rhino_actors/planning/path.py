@@ -83,8 +83,8 @@ def smoothed(
 ) -> NDArray[np.float64]:
     """Return a path (N, 2) x, y [m] with its corners rounded; both ends stay.
 
-    Each point in turn moves towards the middle of its neighbours where both segments that this makes are passable and no
-    dearer than the two before. So every step leaves a path that can be driven and costs no more.
+    Each point in turn moves towards the middle of its neighbours where both segments that this makes are passable
+    and no dearer than the two before. So every step leaves a path that can be driven and costs no more.
     """
     if len(points) < 3:
         return points

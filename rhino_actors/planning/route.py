@@ -89,7 +89,8 @@ class Router:
         start = geometry.cell_from_world(pose.x, pose.y)
         wanted = geometry.cell_from_world(request.x, request.y)
         if not geometry.contains(*wanted):
-            raise GoalOutsideMap(f"({request.x:.2f}, {request.y:.2f}) is outside the map.")
+            where = f"more than {reach:.0f} m outside" if reach else "outside"
+            raise GoalOutsideMap(f"({request.x:.2f}, {request.y:.2f}) is {where} the map.")
         cell = self._goal_cell(costmap, start, wanted, request, geometry.resolution, deadline)
         goal = (request.x, request.y) if cell == wanted else geometry.world_from_cell(*cell)
         if mode is NavMode.DIRECT:

@@ -20,8 +20,9 @@ from rhino_actors.errors import (
 )
 from rhino_actors.geometry import compose, inverse, transform_poses
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import FREE, OCCUPIED
+from rhino_actors.messages.grid import FREE, OCCUPIED, MapSnapshot
 from rhino_actors.messages.navigation import FollowState, GoalRequest, NavState, NavStatus, Rank
+from rhino_actors.planning.route import Route
 from tests.fakes import FakeHandle
 from tests.unit.actors.robot_side import ScriptedMapper, ScriptedPlatform
 
@@ -320,6 +321,27 @@ async def test_an_obstacle_on_the_path_in_the_map_is_noticed_from_the_place_in_o
     assert status.path is not None and status.paths == 2
     inside = (status.path > 1.75).all(axis=1) & (status.path < 3.25).all(axis=1)
     assert not inside.any()
+
+
+async def test_progress_is_looked_at_from_the_place_in_the_map(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.platform.pose = odom_from_map(1.0, 1.0, 0.3)
+    await corrected(scene)
+    asked: list[Pose2D | None] = []
+    router = scene.planner._router
+
+    def is_blocked(route: Route, snapshot: MapSnapshot, pose: Pose2D | None) -> bool:
+        asked.append(pose)
+        return False
+
+    monkeypatch.setattr(router, "is_blocked", is_blocked)
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    async with asyncio.timeout(5.0):
+        while not asked:
+            await asyncio.sleep(0.01)
+    assert asked[0] is not None
+    assert asked[0].as_tuple() == pytest.approx((1.0, 1.0, 0.3))
 
 
 async def test_a_correction_under_way_moves_the_path_that_the_robot_has(scene: Scene) -> None:

@@ -178,3 +178,23 @@ def test_slowing_keeps_the_arc() -> None:
     slower = monitor(wall(NOSE + 0.3)).limit(arc, HERE).twist
     assert 0.0 < slower.vx < arc.vx
     assert slower.omega / slower.vx == pytest.approx(arc.omega / arc.vx)
+
+
+def test_clearance_is_the_distance_from_the_body_s_rectangle() -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(50):
+        pose = Pose2D(*rng.uniform(-1.0, 1.0, 2), float(rng.uniform(-3.0, 3.0)))
+        x, y = rng.uniform(-1.3, 1.3, 2)
+        gap = math.hypot(max(abs(x) - NOSE, 0.0), max(abs(y) - SIDE, 0.0))
+        if gap < 0.01:
+            continue
+        seen = transform_points(pose.as_tuple(), [[x, y, 0.3], [x, y, 0.4]])
+        assert monitor(seen).clearance(pose) == pytest.approx(gap, abs=1e-5)
+
+
+def test_one_stray_point_and_the_robot_itself_take_no_clearance() -> None:
+    body = [[0.1, 0.05, 0.3], [-0.2, 0.0, 0.3]]
+    assert monitor(np.array([*body, [1.0, 0.0, 0.3]])).clearance(HERE) == math.inf
+    assert monitor(np.zeros((0, 3))).clearance(HERE) == math.inf
+    twice = np.array([*body, [1.0, 0.0, 0.3], [0.0, 0.7, 0.3]])
+    assert monitor(twice).clearance(HERE) == pytest.approx(1.0 - NOSE)

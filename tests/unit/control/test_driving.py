@@ -142,3 +142,18 @@ def test_it_turns_to_the_final_yaw() -> None:
     scene = Scene()
     scene.go((-1.0, 0.0), (0.0, 0.0), final_yaw=math.pi / 2)
     assert scene.step().twist.omega > 0.0
+
+
+def test_between_two_walls_it_drives_slower_than_in_the_open() -> None:
+    x = np.arange(-1.0, 4.0, 0.03)
+    speeds = []
+    for gap in (0.05, 1.5):
+        sides = np.concatenate(
+            [np.column_stack([x, np.full_like(x, s * (SIDE + gap))]) for s in (-1, 1)]
+        )
+        scene = Scene(points(*map(tuple, sides.tolist())))
+        scene.go((0.0, 0.0), (2.9, 0.0))
+        steps, _ = scene.run(20.0)
+        assert steps[-1].arrived
+        speeds.append(max(step.twist.vx for step in steps))
+    assert speeds[0] < 0.8 * speeds[1]
