@@ -231,3 +231,60 @@ def kept(folder: Path, name: str, make: Callable[[], Drive]) -> Drive:
     with path.open("wb") as file:
         pickle.dump(drive, file)
     return drive
+
+
+def loop_drive(
+    name: str,
+    world_seed: int,
+    *,
+    seed: int,
+    way: float = 120.0,
+    drift: str = "default",
+    lidar: str = "l1",
+    base: str = "kinematic",
+) -> Drive:
+    """Drive from the start to far places until `way` [m] is nearly up, and back to the start. Nobody walks about."""
+    rng = np.random.default_rng([seed, 12])
+    floor = Floor(make_world(name, world_seed))
+    driver = Driver(
+        name,
+        world_seed,
+        (0.0, 0.0, 0.0),
+        drift=drift,
+        seed=seed,
+        lidar=lidar,
+        base=base,
+        people=False,
+    )
+    driver.turn(math.tau)
+    cells = np.argwhere(floor.reachable)
+    places = floor.geometry.world_from_cells(cells)
+    visited = [(0.0, 0.0)]
+    driven, x, y = 0.0, 0.0, 0.0
+    while True:
+        # Of some random places the one farthest from where the robot was, that leaves enough way to return.
+        chosen, best = None, 0.0
+        for index in rng.integers(len(places), size=30):
+            place = (float(places[index, 0]), float(places[index, 1]))
+            spread = min(math.hypot(place[0] - v[0], place[1] - v[1]) for v in visited)
+            if spread > best:
+                there, back = floor.way((x, y), place), floor.way(place, (0.0, 0.0))
+                if there is None or back is None:
+                    continue
+                if driven + _length(there) + _length(back) <= way * 1.1:
+                    chosen, best = (place, there), spread
+        if chosen is None:
+            break
+        place, there = chosen
+        driver.follow(there, math.inf)
+        driven += _length(there)
+        visited.append(place)
+        x, y, _ = driver.pose
+    back = floor.way((x, y), (0.0, 0.0))
+    if back is not None:
+        driver.follow(back, math.inf)
+    return driver.drive
+
+
+def _length(way: NDArray[np.float64]) -> float:
+    return float(np.hypot(*np.diff(way, axis=0).T).sum())

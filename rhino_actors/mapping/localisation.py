@@ -43,7 +43,7 @@ class LocaliserOptions:
     agree: tuple[float, float] = (0.35, math.radians(6.0))  # of two answers [m], [rad]
     guess_radius: float = 2.0  # [m] around a rough pose that is searched first
     guess_spread: float = math.radians(45.0)  # [rad] to either side of it
-    guess_searches: int = 4  # in vain before the whole map is searched
+    guess_searches: int = 3  # in vain before the whole map is searched
     blend: float = 0.3  # part of a frame's correction that is taken over
     max_step: tuple[float, float] = (0.05, math.radians(1.0))  # per frame [m], [rad]
     gate: tuple[float, float] = (0.35, math.radians(8.0))  # corrections beyond are not believed
@@ -244,13 +244,21 @@ class Localiser:
         options = self._options
         if self._last is not None:
             self._blind += self._last.distance_to(pose.x, pose.y)
-        on_known = ends[self._is_known(transform_points(self.map_from_odom, ends))]
-        if len(on_known) >= options.min_ends:
+        placed = transform_points(self.map_from_odom, ends)
+        is_known = self._is_known(placed)
+        if np.count_nonzero(is_known) >= options.min_ends:
             self._blind = 0.0
+            # Judged where the robot is believed to be: a refined place may fit by chance and not be taken.
+            share = float(np.mean(self._field.at(placed[is_known]) <= likelihood.SIGMA))
+            self._share += options.share_rate * (share - self._share)
             match = refine(
-                self._field, on_known, self.map_from_odom, (pose.x, pose.y), prior=(0.05, 0.05), rounds=6
+                self._field,
+                ends[is_known],
+                self.map_from_odom,
+                (pose.x, pose.y),
+                prior=(0.05, 0.05),
+                rounds=6,
             )
-            self._share += options.share_rate * (match.share - self._share)
             self._move(match.transform, pose)
         if self._share < options.lost_share:
             self._lose("what the lidar sees does not fit the map here.")
