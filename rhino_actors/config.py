@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from rhino_actors.errors import ConfigError
+from rhino_actors.messages.grid import MapLayer
 from rhino_actors.messages.navigation import NavMode
 
 NAMESPACE = "rhino"  # Ray namespace of every actor
@@ -216,10 +217,37 @@ class MapperConfig:
     max_log_odds: float = option(
         3.5, "", "clamp, so that a ghost clears in a few scans", low=0.5, high=50.0
     )
-    publish_hz: float = option(8.0, "Hz", "most snapshots per second", low=0.2, high=50.0)
+    publish_hz: float = option(
+        20.0,
+        "Hz",
+        "most maps per second; each frame is published at once while it allows",
+        low=0.2,
+        high=50.0,
+    )
     max_cells: int = option(64_000_000, "", "bound on the grid; growth stops there", low=10_000)
     checkpoint_period_s: float = option(
         10.0, "s", "how often a changed map is kept on disk", low=0.5, high=3600.0
+    )
+    layers: MapLayer = option(
+        MapLayer.OCCUPANCY,
+        "",
+        "occupancy (2D), voxels (3D with height cost) or both, an obstacle in either counting",
+    )
+    carving: str = option(
+        "line_of_sight",
+        "",
+        "voxels that a frame removes: columns (all of those it touches), line_of_sight or none",
+    )
+    max_voxels: int = option(
+        4_000_000, "", "bound on the voxels; the oldest and farthest go", low=1000
+    )
+    can_climb: float = option(0.15, "m", "a step of this height is an obstacle", low=0.02, high=1.0)
+    ignore_noise: float = option(0.05, "m", "a rise up to this is noise", low=0.0, high=0.5)
+    smoothing: float = option(
+        1.0, "", "cells over which ground heights are averaged", low=0.0, high=10.0
+    )
+    max_slope: float = option(
+        0.52, "rad", "a slope of this angle is an obstacle", low=0.05, high=1.5
     )
 
 

@@ -17,7 +17,8 @@ from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from rhino_actors.config import NAMESPACE, RhinoConfig, ServerConfig
 from rhino_actors.errors import ActorTimedOut, ActorUnavailable, RhinoError, RobotNotFound, original
 from rhino_actors.messages.geometry import Twist2D
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
+from rhino_actors.messages.map_patch import MapVersion as MapVersion
 from rhino_actors.messages.navigation import (
     FollowReport,
     GoalRequest,
@@ -51,7 +52,6 @@ _CALLED_OFF = frozenset(
     }
 )
 
-MapVersion = tuple[int, int]  # (epoch, seq)
 NO_VERSION: MapVersion = (-1, -1)  # older than everything
 
 
@@ -78,7 +78,10 @@ class MapperCalls(Protocol):
 
     async def snapshot(
         self, newer_than: MapVersion = (0, 0), wait: float = 0.0
-    ) -> tuple[MapVersion, list[Awaitable[MapSnapshot]] | None]: ...
+    ) -> tuple[MapVersion, list[Awaitable[MapPatch]] | None]: ...
+    async def voxels(
+        self, newer_than: MapVersion = (0, 0), wait: float = 0.0
+    ) -> tuple[MapVersion, list[Awaitable[VoxelPatch]] | None]: ...
     async def stats(self) -> dict[str, float]: ...
 
 
@@ -256,9 +259,21 @@ def translated(part: str) -> Iterator[None]:
 
 async def read_map(
     mapper: MapperCalls, newer_than: MapVersion = NO_VERSION, wait: float = 0.0
-) -> tuple[MapVersion, MapSnapshot | None]:
-    """Return the newest version and its snapshot, None when it is still `newer_than`. Raises ActorUnavailable."""
+) -> tuple[MapVersion, MapPatch | None]:
+    """Return the newest version, and what makes it of `newer_than`, None when it is that. Raises ActorUnavailable."""
     version, box = await mapper.snapshot(newer_than, wait=wait)
+    if not box:
+        return version, None
+    with translated("the map"):
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            return version, await box[0]
+
+
+async def read_voxels(
+    mapper: MapperCalls, newer_than: MapVersion = NO_VERSION
+) -> tuple[MapVersion, VoxelPatch | None]:
+    """Return the newest version, and the voxels that make it of `newer_than`; otherwise as `read_map`."""
+    version, box = await mapper.voxels(newer_than)
     if not box:
         return version, None
     with translated("the map"):

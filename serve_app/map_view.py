@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from rhino_actors.errors import RhinoError
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.map_patch import MapReader
 from rhino_actors.messages.navigation import NavStatus
-from serve_app.handles import NO_VERSION, Robot, read_map
+from serve_app.handles import NO_VERSION, MapVersion, Robot, read_map, read_voxels
 from serve_app.images import costmap_image, encode_png, occupancy_image, overview_image
+from serve_app.map_wire import encode_tiles, encode_voxels
 
 
 @dataclass(frozen=True)
@@ -26,24 +28,28 @@ class Picture:
 
 
 class MapView:
-    """Holds one snapshot and one picture of each kind: bounded by the size of the map, not by its readers."""
+    """Holds the map and one picture of each kind: bounded by the size of the map, not by its readers."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
-        self._snapshot: MapSnapshot | None = None
+        self._reader = MapReader()
+        self._reading = asyncio.Lock()
         self._pictures: dict[str, Picture] = {}
         self._encoding: dict[str, asyncio.Lock] = {}
 
     async def snapshot(self) -> MapSnapshot:
         """Return the newest map; before the first scan a single unknown cell. Raises ActorUnavailable."""
-        held = self._snapshot
-        version = (held.epoch, held.seq) if held else NO_VERSION
-        _, newer = await read_map(self._robot.mapper, version)
-        if newer is None and held is None:
-            _, newer = await read_map(self._robot.mapper)
-        self._snapshot = newer or held
-        assert self._snapshot is not None, "the mapper always has a map, if an empty one"
-        return self._snapshot
+        async with self._reading:
+            held = self._reader.snapshot
+            _, patch = await read_map(
+                self._robot.mapper, self._reader.version if held else NO_VERSION
+            )
+            if patch is None and held is None:
+                _, patch = await read_map(self._robot.mapper)
+            if patch is not None:
+                held = self._reader.take(patch)
+            assert held is not None, "the mapper always has a map, if an empty one"
+            return held
 
     async def occupancy(self) -> Picture:
         """Return the clean map in map_server's greys."""
@@ -71,6 +77,16 @@ class MapView:
             )
 
         return await self._picture("view", snapshot, drawn, draw)
+
+    async def tiles(self, since: MapVersion) -> tuple[MapVersion, bytes | None]:
+        """Return the newest version and the tiles that make it of `since`, encoded; None when it is that."""
+        version, patch = await read_map(self._robot.mapper, since)
+        return version, None if patch is None else await asyncio.to_thread(encode_tiles, patch)
+
+    async def voxels(self, since: MapVersion) -> tuple[MapVersion, bytes | None]:
+        """Return the newest version and the voxels that make it of `since`, encoded; None when it is that."""
+        version, patch = await read_voxels(self._robot.mapper, since)
+        return version, None if patch is None else await asyncio.to_thread(encode_voxels, patch)
 
     async def overlay(self) -> tuple[Pose2D | None, NavStatus | None]:
         """Return where the robot is and what it follows, None for what cannot be known now."""

@@ -11,6 +11,7 @@ import ray
 
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.latest import Latest
+from rhino_actors.actors.map_follower import MapFollower
 from rhino_actors.actors.rate import Rate
 from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
@@ -71,7 +72,6 @@ class ExplorerActor:
     ) -> None:
         self._config = config
         self._platform = platform
-        self._mapper = mapper
         self._planner = planner
         self._router = make_router(config)
         self._mission: ExploreMission | None = None
@@ -82,7 +82,7 @@ class ExplorerActor:
         self._epoch = 0
         self._started = 0.0
         self._last_pose: Pose2D | None = None
-        self._version = (0, 0)
+        self._maps = MapFollower(mapper)
         self._map: MapSnapshot | None = None
         self._status = MissionStatus()
         if was_restarted is None:
@@ -319,10 +319,7 @@ class ExplorerActor:
             await call(self._platform.release.remote(HOLDER, epoch))  # type: ignore[call-arg]  # Ray's types drop defaults
 
     async def _refresh_map(self) -> MapSnapshot:
-        version, box = await call(self._mapper.snapshot.remote(self._version, 0.0), 5.0)  # type: ignore[call-arg]  # Ray's types drop defaults
-        if box is not None:
-            self._map = await call(box[0])
-            self._version = version
+        self._map = await self._maps.newer() or self._map
         if self._map is None or self._map.is_empty:
             raise NoMap()
         return self._map

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import math
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import ray
@@ -17,16 +18,11 @@ from rhino_actors.actors.calls import call
 from rhino_actors.actors.rate import Percentiles, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.errors import RhinoError, StorageError
-from rhino_actors.mapping import (
-    InflatedCostmap,
-    OccupancyMapper,
-    load_checkpoint,
-    save_checkpoint,
-    warm_up,
-)
+from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import NO_INFORMATION, MapSnapshot
-from rhino_actors.messages.sensors import LidarFrame, LidarKind
+from rhino_actors.messages.grid import NO_CORRECTION
+from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
+from rhino_actors.messages.sensors import LidarFrame
 
 if TYPE_CHECKING:
     from ray.actor import ActorProxy
@@ -39,8 +35,6 @@ MAX_WAIT_S = 30.0
 _POLL_S = 1.0  # longest wait for a frame before the loop looks around
 _RETRY_S = 0.3  # pause before an unreachable platform is asked again
 
-Version = tuple[int, int]
-
 
 def _was_restarted() -> bool:
     """Tell whether Ray brought this actor back after it died."""
@@ -51,10 +45,10 @@ def _was_restarted() -> bool:
 
 
 class MapperActor:
-    """Fuses lidar frames into the occupancy grid and publishes it, with its costmap, as immutable snapshots.
+    """Fuses lidar frames into the map and publishes it, with its costmap, as patches that readers put together.
 
     Reads:     PlatformActor.lidar
-    Publishes: MapSnapshot by reference, at most `publish_hz`, only when a cell changed
+    Publishes: MapPatch by reference, at once after a frame that changed a cell, at most `publish_hz`
     A failed call: the platform is restarting; the map stands still and goes on with the next frame. After a crash
     of its own the actor comes back with its checkpoint and a new epoch; a fresh deployment starts empty.
     """
@@ -64,46 +58,39 @@ class MapperActor:
         config: RhinoConfig,
         *,
         platform: "ActorProxy[PlatformActor]",
-        put: "Callable[[MapSnapshot], ray.ObjectRef[MapSnapshot]]" = ray.put,
+        put: Callable[[Any], Any] = ray.put,
         was_restarted: Callable[[], bool] = _was_restarted,
     ) -> None:
-        robot, mapper = config.robot, config.mapper
-        self._config = mapper
+        self._config = config.mapper
         self._platform = platform
         self._put = put
         self._was_restarted = was_restarted
-        self._mapper = OccupancyMapper(
-            mapper.resolution,
-            max_range=mapper.max_range,
-            hit_log_odds=mapper.hit_log_odds,
-            miss_log_odds=mapper.miss_log_odds,
-            max_log_odds=mapper.max_log_odds,
-            obstacle_min_height=robot.obstacle_min_height,
-            obstacle_max_height=robot.obstacle_max_height,
-            body_length=robot.length,
-            body_width=robot.width,
-            max_cells=mapper.max_cells,
-        )
-        self._costs = InflatedCostmap(
-            inscribed_radius=robot.inscribed_radius,
-            inflation_radius=robot.inflation_radius,
-            cost_scaling_factor=robot.cost_scaling_factor,
-        )
+        self._layers = MapLayers(config.mapper, config.robot)
+        # Where odom lies in the map: frames are moved by it before they are fused.
+        self._map_from_odom = NO_CORRECTION
+        self._working = asyncio.Lock()  # one at a time changes the map, or looks into its tiles
         self._running = False
         self._seen = 0  # seq of the newest frame that the platform gave
         self._stamp = -math.inf  # of the newest frame in the map
         self._robot: Pose2D | None = None
         self._platform_answers = True
 
-        # A restarted mapper counts from 0 again: the epoch tells its snapshots from the earlier ones.
+        # A restarted mapper counts from 0 again: the epoch tells its maps from the earlier ones.
         self._epoch = time.time_ns() // 1_000_000
         self._seq = 0
-        self._box: list[ray.ObjectRef[MapSnapshot]] | None = None
-        self._is_published = True  # the newest map is out
+        # Patches onto earlier maps, by their seq, that make the newest; made when first asked for.
+        self._boxes: dict[int, list[ray.ObjectRef[MapPatch]]] = {}
+        self._voxel_boxes: dict[int, list[ray.ObjectRef[VoxelPatch]]] = {}
+        self._about: dict[str, Any] = {
+            "stamp": time.monotonic(),
+            "known_area": 0.0,
+        }  # the newest map
+        self._is_published = True  # no frame changed the map since
+        self._differs = False  # the tiles are of the map after `_seq`
         self._published_at = -math.inf
         self._news = asyncio.Condition()
 
-        self._checkpoint = state_dir(config.paths) / robot.name / "map_checkpoint.npz"
+        self._checkpoint = state_dir(config.paths) / config.robot.name / "map_checkpoint.npz"
         self._is_checkpointed = True
         self._checkpointed_at = time.monotonic()
         self._writing: asyncio.Task[None] | None = None
@@ -125,41 +112,58 @@ class MapperActor:
             await asyncio.to_thread(self._prepare)
             while True:
                 frame = await self._next_frame()
-                if frame is not None and self._accepts(frame):
-                    await asyncio.to_thread(self._integrate, frame)
-                await self._publish_if_due()
+                await self._work(frame if frame is not None and self._accepts(frame) else None)
                 await self._checkpoint_if_due()
         finally:
             self._running = False
 
     @ray.method
     async def snapshot(
-        self, newer_than: Version = (0, 0), wait: float = 0.0
-    ) -> "tuple[Version, list[ray.ObjectRef[MapSnapshot]] | None]":
+        self, newer_than: MapVersion = NO_MAP, wait: float = 0.0
+    ) -> "tuple[MapVersion, list[ray.ObjectRef[MapPatch]] | None]":
         """Wait for another map than the one that the caller has.
 
         Args:
-            newer_than: (epoch, seq) of the caller's snapshot; (0, 0): it has none.
+            newer_than: (epoch, seq) of the caller's map; (0, 0): it has none.
             wait: longest wait [s].
 
         Returns:
-            ((epoch, seq), [reference]) of the newest snapshot, or (version, None) if it is still the caller's. The list
-            keeps Ray from resolving the reference: await it to read it. Before the first frame seq is 0 and the
-            map is one unknown cell. A reference is lost with the mapper: ask again with (0, 0).
+            ((epoch, seq), [reference]) of the newest map, as the patch that makes it of the caller's one, which
+            `MapReader` puts in; or (version, None) if it is still the caller's. The list keeps Ray from resolving the
+            reference: await it to read it. A caller with a map of another life of this actor gets the whole map.
+            Before the first frame seq is 0 and the map is one unknown cell. A reference is lost with the mapper: ask
+            again with (0, 0).
         """
-        if self._box is None:
-            await self._offer_empty()
-        if self._version == tuple(newer_than) and wait > 0.0:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, MAX_WAIT_S)), self._news:
-                    await self._news.wait_for(lambda: self._version != tuple(newer_than))
-        if self._version == tuple(newer_than):
+        newer_than = (newer_than[0], newer_than[1])
+        if not await self._is_other(newer_than, wait):
             return self._version, None
-        return self._version, self._box
+        async with self._working:
+            since = self._since(newer_than)
+            if since not in self._boxes:
+                patch = functools.partial(self._put_patch, since, self._seq)
+                self._boxes[since] = [await asyncio.to_thread(patch)]
+            return self._version, self._boxes[since]
+
+    @ray.method
+    async def voxels(
+        self, newer_than: MapVersion = NO_MAP, wait: float = 0.0
+    ) -> "tuple[MapVersion, list[ray.ObjectRef[VoxelPatch]] | None]":
+        """Wait for another map than the caller's and return its voxels, as `snapshot` does the grid.
+
+        Without the 3D layer a patch has no brick.
+        """
+        newer_than = (newer_than[0], newer_than[1])
+        if not await self._is_other(newer_than, wait):
+            return self._version, None
+        async with self._working:
+            since = self._since(newer_than)
+            if since not in self._voxel_boxes:
+                self._voxel_boxes[since] = [await asyncio.to_thread(self._put_voxels, since)]
+            return self._version, self._voxel_boxes[since]
 
     @ray.method
     async def stats(self) -> dict[str, float]:
-        """Return counts since the start, rates [Hz], the last times [ms], and the known area [m2].
+        """Return counts since the start, rates [Hz], the last times [ms], the known area [m2], memory.
 
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
         of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first.
@@ -171,13 +175,13 @@ class MapperActor:
             "latency_ms": self._latency_s,
         }
         counted = ("frames", "dropped_no_pose", "dropped_stale", "dropped_untrusted", "publishes")
-        rows, cols = self._mapper.geometry.shape
+        rows, cols = self._layers.geometry.shape
         return {
             "epoch": float(self._epoch),
             "seq": float(self._seq),
             "stamp": self._stamp if math.isfinite(self._stamp) else 0.0,
             **{name: float(self._counts[name]) for name in counted},
-            "growth_refused": float(self._mapper.growth_refused),
+            "growth_refused": float(self._layers.occupancy.growth_refused),
             "frame_rate": self._frame_rate.rate(now),
             "publish_rate": self._publish_rate.rate(now),
             **{
@@ -185,28 +189,42 @@ class MapperActor:
                 for name, samples in times.items()
                 for percent in (50, 99)
             },
-            "known_area": self._mapper.known_area,
+            "known_area": self._layers.known_area,
+            "memory_mb": self._layers.occupancy.memory / 1e6,
             "rows": float(rows),
             "cols": float(cols),
         }
 
     @property
-    def _version(self) -> Version:
+    def _version(self) -> MapVersion:
         return (self._epoch, self._seq)
+
+    async def _is_other(self, version: MapVersion, wait: float) -> bool:
+        """Wait until the newest map is another one than `version`, or the time [s] is over; says if it is."""
+        if self._version == version and wait > 0.0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(wait, MAX_WAIT_S)), self._news:
+                    await self._news.wait_for(lambda: self._version != version)
+        return self._version != version
+
+    def _since(self, version: MapVersion) -> int:
+        """Return the seq of a reader's map if a patch can go onto it, else 0: the reader needs all."""
+        epoch, seq = version
+        return seq if epoch == self._epoch and 0 < seq < self._seq else 0
 
     def _prepare(self) -> None:
         """Compile the kernels; after a crash, take the map back from the checkpoint."""
-        warm_up()
+        warm_up(with_voxels=self._layers.voxels is not None)
         if self._counts["frames"] or not self._was_restarted():
             return
         try:
             state = load_checkpoint(self._checkpoint)
-            self._mapper.restore(state)
+            self._layers.restore(state)
         except StorageError as error:
             logger.warning("the map starts empty: %s", error)
             return
-        self._is_published = not self._mapper.has_changed
-        logger.info("the map is back: %.1f m2 known", self._mapper.known_area)
+        self._is_published = not self._layers.has_changed
+        logger.info("the map is back: %.1f m2 known", self._layers.known_area)
 
     async def _next_frame(self) -> LidarFrame | None:
         """Wait for a frame, not longer than until the map is due."""
@@ -243,79 +261,78 @@ class MapperActor:
             return frame.stamp > self._stamp  # the same frame may come twice
         return False
 
+    @property
+    def _next_publish(self) -> float:
+        return self._published_at + 1.0 / self._config.publish_hz
+
+    async def _work(self, frame: LidarFrame | None) -> None:
+        """Fuse a frame, if there is one, and publish what changed, if it is time: all in one go on one thread."""
+        async with self._working:
+            started = time.monotonic()
+            is_due = started >= self._next_publish
+            if frame is None and (self._is_published or not is_due):
+                return
+            reference = await asyncio.to_thread(self._fuse, frame, is_due)
+            if reference is None:
+                return
+            now = time.monotonic()
+            self._published_at = started
+            self._counts["publishes"] += 1
+            self._publish_rate.tick(now)
+            if math.isfinite(self._stamp):
+                self._latency_s.add(now - self._stamp)
+            async with self._news:
+                self._boxes = {self._seq: [reference]}
+                self._voxel_boxes = {}
+                self._seq += 1
+                self._news.notify_all()
+
+    def _fuse(self, frame: LidarFrame | None, is_due: bool) -> "ray.ObjectRef[MapPatch] | None":
+        if frame is not None:
+            self._integrate(frame)
+        if not is_due or self._is_published:
+            return None
+        started = time.monotonic()
+        # What could not be put the last time is still to come.
+        self._differs |= self._layers.update_tiles(self._seq + 1)
+        self._about = {
+            "stamp": self._stamp if math.isfinite(self._stamp) else time.monotonic(),
+            "known_area": self._layers.known_area,
+            "robot": self._robot,
+            "map_from_odom": self._map_from_odom,
+        }
+        reference = self._put_patch(self._seq, self._seq + 1) if self._differs else None
+        self._differs = False
+        self._is_published = True
+        self._publish_s.add(time.monotonic() - started)
+        return reference
+
     def _integrate(self, frame: LidarFrame) -> None:
         started = time.monotonic()
-        self._mapper.integrate(
-            frame.points,
-            frame.origin,
-            pose=frame.pose,
-            voxel_size=frame.resolution if frame.kind is LidarKind.VOXEL else 0.0,
-        )
+        self._layers.integrate(frame, self._map_from_odom)
         now = time.monotonic()
         self._integrate_s.add(now - started)
         self._frame_rate.tick(now)
         self._counts["frames"] += 1
         self._stamp = frame.stamp
         self._robot = frame.pose
-        if self._mapper.has_changed:
+        if self._layers.has_changed:
             self._is_published = self._is_checkpointed = False
-        if self._mapper.growth_refused == 1:
+        if self._layers.occupancy.growth_refused == 1:
             logger.warning("the map is at max_cells and does not grow any more")
 
-    @property
-    def _next_publish(self) -> float:
-        return self._published_at + 1.0 / self._config.publish_hz
+    def _put_patch(self, since: int, seq: int) -> "ray.ObjectRef[MapPatch]":
+        """Put what makes map `seq` of map `since` into the object store."""
+        patch = self._layers.tiles.patch(since, epoch=self._epoch, seq=seq, **self._about)
+        reference: ray.ObjectRef[MapPatch] = self._put(patch)
+        return reference
 
-    async def _publish_if_due(self) -> None:
-        started = time.monotonic()
-        if self._is_published or started < self._next_publish:
-            return
-        reference = await asyncio.to_thread(self._put_snapshot, self._seq + 1)
-        now = time.monotonic()
-        self._published_at = started
-        self._is_published = True
-        self._counts["publishes"] += 1
-        self._publish_rate.tick(now)
-        self._publish_s.add(now - started)
-        if math.isfinite(self._stamp):
-            self._latency_s.add(now - self._stamp)
-        async with self._news:
-            self._seq += 1
-            self._box = [reference]
-            self._news.notify_all()
-
-    def _put_snapshot(self, seq: int) -> "ray.ObjectRef[MapSnapshot]":
-        """Copy the map, bring the costmap up to date where it changed, and put both into the object store."""
-        changed = self._mapper.take_changed()
-        geometry, occupancy = self._mapper.geometry, self._mapper.occupancy()
-        self._costs.update(occupancy, geometry, changed)
-        costmap = self._costs.costmap.copy()
-        occupancy.flags.writeable = costmap.flags.writeable = False
-        return self._put(
-            MapSnapshot(
-                epoch=self._epoch,
-                seq=seq,
-                stamp=self._stamp if math.isfinite(self._stamp) else time.monotonic(),
-                geometry=geometry,
-                occupancy=occupancy,
-                costmap=costmap,
-                known_area=self._mapper.known_area,
-                robot=self._robot,
-            )
-        )
-
-    async def _offer_empty(self) -> None:
-        """Have a snapshot to give before the first frame: one unknown cell, seq 0."""
-        empty = OccupancyMapper(self._config.resolution)
-        occupancy = empty.occupancy()
-        costmap = np.full(occupancy.shape, NO_INFORMATION, np.uint8)
-        occupancy.flags.writeable = costmap.flags.writeable = False
-        snapshot = MapSnapshot(
-            self._epoch, 0, time.monotonic(), empty.geometry, occupancy, costmap, 0.0
-        )
-        reference = await asyncio.to_thread(self._put, snapshot)
-        if self._box is None:
-            self._box = [reference]
+    def _put_voxels(self, since: int) -> "ray.ObjectRef[VoxelPatch]":
+        bricks = self._layers.bricks
+        stamp = self._about["stamp"]
+        patch = bricks.patch(since, epoch=self._epoch, seq=self._seq, stamp=stamp)
+        reference: ray.ObjectRef[VoxelPatch] = self._put(patch)
+        return reference
 
     async def _checkpoint_if_due(self) -> None:
         now = time.monotonic()
@@ -324,7 +341,7 @@ class MapperActor:
             return
         self._checkpointed_at = now
         self._is_checkpointed = True
-        state = await asyncio.to_thread(self._mapper.state)
+        state = await asyncio.to_thread(self._layers.state)
         # The write may take longer than a frame; the map goes on meanwhile.
         self._writing = asyncio.create_task(asyncio.to_thread(self._write_checkpoint, state))
 

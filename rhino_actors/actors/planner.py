@@ -12,6 +12,7 @@ import ray
 
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.latest import Latest
+from rhino_actors.actors.map_follower import MapFollower
 from rhino_actors.actors.rate import Rate
 from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
@@ -235,17 +236,15 @@ class PlannerActor:
         return self._status
 
     async def _watch_map(self) -> None:
-        version = (0, 0)
+        follower = MapFollower(self._mapper)
         while True:
             try:
-                version, box = await call(self._mapper.snapshot.remote(version, 1.0), 3.0)  # type: ignore[call-arg]  # Ray's types drop defaults
+                snapshot = await follower.newer(1.0)
                 self._map_heard = time.monotonic()
-                snapshot = await call(box[0]) if box is not None else None
                 # A restarted mapper begins empty; what is known holds until it has seen something.
                 if snapshot is not None and not (snapshot.is_empty and self._map):
                     self._map = snapshot
             except ActorUnavailable:
-                version = (0, 0)
                 await asyncio.sleep(0.3)
 
     async def _renew_lease(self) -> None:

@@ -11,8 +11,11 @@ import ray
 import ray.exceptions
 
 from rhino_actors.actors.calls import call
+from rhino_actors.actors.map_follower import MapFollower
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import RhinoError
+from rhino_actors.messages.grid import MapLayer
+from rhino_actors.messages.map_patch import NO_MAP
 from rhino_actors.messages.platform import GateDecision
 
 if TYPE_CHECKING:
@@ -45,8 +48,8 @@ Source = tuple[str, Step, float]  # name, one round, period [s]
 class ViewerActor:
     """Shows the robot in Rerun. Nothing depends on it.
 
-    Reads:     odometry, lidar, camera, status and gate log of PlatformActor; MapperActor.snapshot; the status of
-               PlannerActor and ExplorerActor; the places of PoiStore
+    Reads:     odometry, lidar, camera, status and gate log of PlatformActor; MapperActor.snapshot and .voxels; the
+               status of PlannerActor and ExplorerActor; the places of PoiStore
     Publishes: the Rerun stream, and a .rrd file if the config names one
     A failed call: that source pauses and is asked again; the others go on. Each source has one answer on its way
     at most, and asks for the newest only, so a slow viewer skips and nothing piles up.
@@ -64,7 +67,6 @@ class ViewerActor:
     ) -> None:
         self._config = config
         self._platform = platform
-        self._mapper = mapper
         self._planner = planner
         self._explorer = explorer
         self._poi_store = poi_store
@@ -77,7 +79,9 @@ class ViewerActor:
         self._failing: set[str] = set()
         self._seen: dict[str, int] = {}  # source -> seq of the newest that was drawn
         self._ask_newer: dict[str, int] = {}
-        self._map_version = (0, 0)
+        self._mapper = mapper
+        self._maps = MapFollower(mapper)
+        self._voxel_version = NO_MAP
         self._poi_version = -1
         self._decisions: set[GateDecision] = set()
 
@@ -138,6 +142,8 @@ class ViewerActor:
             ("status", lambda: self._status(rerun), STATUS_PERIOD_S),
             ("pois", lambda: self._pois(rerun), POIS_PERIOD_S),
         ]
+        if self._config.mapper.layers is not MapLayer.OCCUPANCY:
+            sources.append(("voxels", lambda: self._voxels(rerun), MAP_PERIOD_S))
         rate = self._config.viewer.camera_rate_hz
         if rate > 0.0:
             sources.append(stream("camera", self._platform.camera, rerun.camera, 1.0 / rate))
@@ -166,8 +172,8 @@ class ViewerActor:
     def _forget(self, name: str) -> None:
         """Ask as if for the first time: an actor that was restarted counts from one again."""
         self._ask_newer[name] = 0
-        if name == "map":
-            self._map_version = (0, 0)
+        if name == "voxels":
+            self._voxel_version = NO_MAP
         if name == "pois":
             self._poi_version = -1
 
@@ -184,11 +190,16 @@ class ViewerActor:
             await self._draw(draw, message)
 
     async def _map(self, rerun: "RerunLogger") -> None:
-        method: Any = self._mapper.snapshot  # Ray's types drop defaults
-        version, box = await call(method.remote(self._map_version, WAIT_S), WAIT_S + GRACE_S)
+        snapshot = await self._maps.newer(WAIT_S)
+        if snapshot is not None:
+            await self._draw(rerun.map, snapshot)
+
+    async def _voxels(self, rerun: "RerunLogger") -> None:
+        method: Any = self._mapper.voxels  # Ray's types drop defaults
+        version, box = await call(method.remote(self._voxel_version, WAIT_S), WAIT_S + GRACE_S)
         if box is not None:
-            await self._draw(rerun.map, await call(box[0], GRACE_S))
-        self._map_version = version
+            await self._draw(rerun.voxels, await call(box[0], GRACE_S))
+        self._voxel_version = version
 
     async def _status(self, rerun: "RerunLogger") -> None:
         await self._draw(rerun.status, await call(self._platform.status.remote(), GRACE_S))

@@ -1,16 +1,35 @@
 """Maps from lidar frames, costs from maps, maps on disk. Pure: numpy in, numpy out."""
 
-from rhino_actors.mapping import inflation, occupancy
+from rhino_actors.mapping import inflation, occupancy, voxels
 from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
+from rhino_actors.mapping.height_cost import (
+    HeightCostmap,
+    HeightLayers,
+    height_cost,
+    height_layers,
+)
+from rhino_actors.mapping.height_cost import warm_up as _warm_up_height_cost
 from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
+from rhino_actors.mapping.layers import MapLayers
 from rhino_actors.mapping.map_files import load_map, save_map
 from rhino_actors.mapping.occupancy import OccupancyMapper
+from rhino_actors.mapping.tiles import MapTiles
+from rhino_actors.mapping.voxels import Carving, VoxelBricks, VoxelMapper
 from rhino_actors.mapping.window import CellWindow
 
 __all__ = [
+    "Carving",
     "CellWindow",
+    "HeightCostmap",
+    "HeightLayers",
     "InflatedCostmap",
+    "MapLayers",
+    "MapTiles",
     "OccupancyMapper",
+    "VoxelBricks",
+    "VoxelMapper",
+    "height_cost",
+    "height_layers",
     "inflate",
     "load_checkpoint",
     "load_map",
@@ -21,7 +40,14 @@ __all__ = [
 ]
 
 
-def warm_up() -> None:
-    """Compile every kernel, or load it from numba's cache, so that no frame waits for it."""
+def warm_up(*, with_voxels: bool = True) -> None:
+    """Compile every kernel, or load it from numba's cache, so that no frame waits for it.
+
+    Args:
+        with_voxels: those of the 3D layer too.
+    """
     occupancy.warm_up()
     inflation.warm_up()
+    if with_voxels:
+        voxels.warm_up()
+        _warm_up_height_cost()

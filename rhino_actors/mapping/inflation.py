@@ -156,6 +156,17 @@ class InflatedCostmap:
         return CellWindow(0, geometry.shape[0], 0, geometry.shape[1])
 
 
+def inflation_cells(
+    *,
+    resolution: float,
+    inscribed_radius: float,
+    inflation_radius: float,
+    cost_scaling_factor: float,
+) -> int:
+    """Return how many cells away from an obstacle there can be a cost. Parameters and errors as for `inflate`."""
+    return _cost_table(resolution, inscribed_radius, inflation_radius, cost_scaling_factor)[1]
+
+
 def warm_up() -> None:
     """Compile the kernel, or load it from numba's cache: up to a second, once per process."""
     inflate(

@@ -10,12 +10,14 @@ from rhino_actors.errors import StorageError
 from rhino_actors.mapping import raycast
 from rhino_actors.mapping.window import EMPTY_WINDOW, CellWindow
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import UNKNOWN, GridGeometry
+from rhino_actors.messages.grid import TILE_CELLS, UNKNOWN, GridGeometry
 
 # Log odds are kept as whole steps, so that sums are exact and the order of frames does not matter.
 STEPS_PER_UNIT = 500
-# The grid grows by whole tiles, and its origin stays on a tile's corner.
-TILE_CELLS = 64
+# Of a cell of this occupancy and more, what a voxel map shows beyond it takes but a share of what floor seen in the
+# cell itself takes. Less, and people who left stay too long; more, and walls that the robot passed wear off.
+_KEPT_OCCUPANCY = 65
+_CROSSED = 0.25
 # Azimuth bins around the sensor: a quarter of a degree, one cell of 5 cm at 11 m.
 _BINS = 1440
 _STATE_VERSION = 1
@@ -28,8 +30,13 @@ class OccupancyMapper:
     beam has touched is unknown. With the defaults a ghost is free again (below 65) after 8 frames that look
     through it, however long it was seen; an obstacle is lethal after 5 frames in free space, after 1 in unknown.
 
-    Cells never move in the world: cell edges lie on multiples of the resolution, and the grid grows by tiles of 64
-    cells in any direction until `max_cells`. Not thread-safe: one caller at a time.
+    A frame of voxels is the robot's own memory of the last seconds, seen from elsewhere too. So a column with floor
+    in it and no obstacle is cleared as by a beam, and so is what lies before it; but an obstacle that only lies
+    before such floor loses a quarter of that: the robot may have seen the floor from elsewhere.
+
+    Cells never move in the world: cell edges lie on multiples of the resolution, and the grid grows by whole tiles in
+    any direction until `max_cells`. A tile is stored when one of its cells is observed and stays where it is in
+    memory: growth copies no cell. Not thread-safe: one caller at a time.
 
     Attributes:
         growth_refused: frames of which a part was dropped because the grid may not grow any more.
@@ -88,8 +95,10 @@ class OccupancyMapper:
         self._band = (float(obstacle_min_height), float(obstacle_max_height))
         self._body = (float(body_length) / 2.0, float(body_width) / 2.0)
         self._max_cells = max_cells
-        self._weights = (_steps(hit_log_odds), _steps(miss_log_odds))
+        miss = _steps(miss_log_odds)
+        self._weights = (_steps(hit_log_odds), miss, round(_CROSSED * miss))
         self._table = _occupancy_table(_steps(max_log_odds))
+        self._keep = int(np.searchsorted(self._table, _KEPT_OCCUPANCY))
 
         self._margin = math.ceil(max_range / resolution) + 1
         side = 2 * self._margin + 3
@@ -99,11 +108,14 @@ class OccupancyMapper:
         self._direction = np.empty((_BINS, 2))
 
         # Windows in world cells: row, col of the cell whose lower-left corner is at row, col * resolution.
-        self._extent = EMPTY_WINDOW  # what `occupancy` shows
-        self._backing = EMPTY_WINDOW  # what is allocated: room to grow without a copy
+        self._extent = EMPTY_WINDOW  # in whole tiles
         self._changed = EMPTY_WINDOW
-        self._evidence = np.zeros((0, 0), np.uint16)
-        self._occupancy = np.zeros((0, 0), np.int8)
+        self._tiles = np.zeros(
+            (0, 0), np.int32
+        )  # places in the pool of the extent's tiles, -1: none
+        # The system gives memory to a place when it is first written.
+        self._pool = np.zeros((-(-max_cells // TILE_CELLS**2), TILE_CELLS, TILE_CELLS), np.uint16)
+        self._used = 0
         self._known = 0
         self.growth_refused = 0
 
@@ -119,11 +131,23 @@ class OccupancyMapper:
         """Area that was ever observed [m2]."""
         return self._known * self._resolution**2
 
+    @property
+    def memory(self) -> int:
+        """Memory that the cells take [byte]."""
+        return self._used * int(self._pool[:1].nbytes)
+
     def occupancy(self) -> NDArray[np.int8]:
         """Return (rows, cols) of `geometry`, -1 unknown, 0..100; a copy that is the caller's."""
         if self._extent.is_empty:
             return np.full((1, 1), UNKNOWN, np.int8)
-        return self._occupancy[self._local(self._extent).slices].copy()
+        return self.read(self._extent)
+
+    def read(self, window: CellWindow) -> NDArray[np.int8]:
+        """Return the occupancy of a window of world cells, -1 beyond the grid; a copy that is the caller's."""
+        cells = np.empty(window.shape, np.int8)
+        corner = (window.row0 - self._extent.row0, window.col0 - self._extent.col0)
+        raycast.read_cells(corner, self._tiles, self._pool, self._table, cells)
+        return cells
 
     @property
     def has_changed(self) -> bool:
@@ -175,7 +199,7 @@ class OccupancyMapper:
             if self._body[0] > 0.0 and self._body[1] > 0.0:
                 box = (x, y, math.cos(yaw), math.sin(yaw), *self._body)
                 disc = (x, y, self._body[1])
-        obstacles, used = raycast.reduce_beams(
+        obstacles, floors, used = raycast.reduce_beams(
             cloud,
             sensor,
             self._band,
@@ -204,18 +228,21 @@ class OccupancyMapper:
                 self._limit,
                 self._direction,
                 ends[:obstacles],
+                ends[len(ends) - floors :],
                 disc,
             )
         )
         self._grow(touched.moved(*corner), CellWindow(row, row + 1, col, col + 1))
-        seen, *changed = raycast.apply_frame(
+        self._used, seen, *changed = raycast.apply_frame(
             self._scratch,
             touched.as_tuple(),
             self._extent.moved(-corner[0], -corner[1]).as_tuple(),
-            (corner[0] - self._backing.row0, corner[1] - self._backing.col0),
-            self._evidence,
-            self._occupancy,
+            (corner[0] - self._extent.row0, corner[1] - self._extent.col0),
+            self._tiles,
+            self._pool,
+            self._used,
             self._weights,
+            self._keep if voxel_size > 0.0 else self._table.size,
             self._table,
         )
         self._known += seen
@@ -229,7 +256,7 @@ class OccupancyMapper:
             "resolution": np.array(self._resolution),
             "origin_cell": np.array([self._extent.row0, self._extent.col0], np.int64),
             "levels": np.array(self._table.size),
-            "evidence": self._evidence[self._local(self._extent).slices].copy(),
+            "evidence": self._evidence(),
         }
 
     def restore(self, state: Mapping[str, NDArray[np.generic]]) -> None:
@@ -258,10 +285,23 @@ class OccupancyMapper:
         if not fits:
             raise StorageError("The map's state is of another kind of map, or damaged.")
         self._extent = CellWindow(row0, row0 + evidence.shape[0], col0, col0 + evidence.shape[1])
-        self._backing = self._changed = self._extent
-        self._evidence = evidence.astype(np.uint16, order="C", copy=True)
-        self._occupancy = self._table[self._evidence]
-        self._known = int(np.count_nonzero(self._evidence))
+        self._changed = self._extent
+        self._known = int(np.count_nonzero(evidence))
+        self._pool[: self._used] = 0
+        in_tiles = _by_tile(evidence.astype(np.uint16))
+        is_kept = in_tiles.any(axis=(2, 3))
+        self._used = int(np.count_nonzero(is_kept))
+        self._tiles = np.full(is_kept.shape, -1, np.int32)
+        self._tiles[is_kept] = np.arange(self._used)
+        self._pool[: self._used] = in_tiles[is_kept]
+
+    def _evidence(self) -> NDArray[np.uint16]:
+        """Return the evidence of the whole extent, (rows, cols)."""
+        evidence = np.zeros(self._extent.shape, np.uint16)
+        in_tiles = _by_tile(evidence)
+        is_kept = self._tiles >= 0
+        in_tiles[is_kept] = self._pool[self._tiles[is_kept]]
+        return evidence
 
     def _grow(self, wanted: CellWindow, sensor: CellWindow) -> None:
         """Let the grid reach over `wanted`, both in world cells, as far as `max_cells` allows."""
@@ -277,35 +317,18 @@ class OccupancyMapper:
             else:
                 refused = True
         self.growth_refused += refused
-        if extent != extent.clipped(self._backing):
-            self._allocate(extent)
-        self._extent = extent
+        if extent != self._extent:
+            self._cover(extent)
 
-    def _allocate(self, extent: CellWindow) -> None:
-        """Move the grid into arrays that hold `extent` and room to grow by half on the sides that grew.
-
-        So the copies of a map that grows to n cells add up to a few n, whatever the number of times it grew.
-        """
-        spare = [max(TILE_CELLS, size // 2 // TILE_CELLS * TILE_CELLS) for size in extent.shape]
-        roomy = CellWindow(
-            extent.row0 - (spare[0] if extent.row0 < self._backing.row0 else 0),
-            extent.row1 + (spare[0] if extent.row1 > self._backing.row1 else 0),
-            extent.col0 - (spare[1] if extent.col0 < self._backing.col0 else 0),
-            extent.col1 + (spare[1] if extent.col1 > self._backing.col1 else 0),
-        )
-        backing = roomy if math.prod(roomy.shape) <= self._max_cells else extent
-        evidence = np.zeros(backing.shape, np.uint16)
-        occupancy = np.full(backing.shape, UNKNOWN, np.int8)
+    def _cover(self, extent: CellWindow) -> None:
+        """Let the table of tiles cover `extent`; the tiles themselves stay where they are."""
+        rows, cols = extent.shape
+        tiles = np.full((rows // TILE_CELLS, cols // TILE_CELLS), -1, np.int32)
         if not self._extent.is_empty:
-            old = self._local(self._extent).slices
-            new = self._extent.moved(-backing.row0, -backing.col0).slices
-            evidence[new] = self._evidence[old]
-            occupancy[new] = self._occupancy[old]
-        self._evidence, self._occupancy, self._backing = evidence, occupancy, backing
-
-    def _local(self, window: CellWindow) -> CellWindow:
-        """Return a window of world cells as one of the allocated arrays."""
-        return window.moved(-self._backing.row0, -self._backing.col0)
+            row = (self._extent.row0 - extent.row0) // TILE_CELLS
+            col = (self._extent.col0 - extent.col0) // TILE_CELLS
+            tiles[row : row + self._tiles.shape[0], col : col + self._tiles.shape[1]] = self._tiles
+        self._tiles, self._extent = tiles, extent
 
 
 def warm_up() -> None:
@@ -325,6 +348,13 @@ def _occupancy_table(bound: int) -> NDArray[np.int8]:
     log_odds = np.arange(-bound, bound + 1) / STEPS_PER_UNIT
     known = np.rint(100.0 / (1.0 + np.exp(-log_odds)))
     return np.concatenate([[UNKNOWN], known]).astype(np.int8)
+
+
+def _by_tile(cells: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Return a view (tile rows, tile cols, TILE_CELLS, TILE_CELLS) of whole tiles' cells."""
+    rows, cols = cells.shape
+    split = cells.reshape(rows // TILE_CELLS, TILE_CELLS, cols // TILE_CELLS, TILE_CELLS)
+    return split.swapaxes(1, 2)
 
 
 def _floats(values: Sequence[float] | NDArray[np.floating]) -> tuple[float, float, float]:

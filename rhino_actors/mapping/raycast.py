@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Marks in the scratch grid.
-UNTOUCHED, MISS, HIT, BODY = 0, 1, 2, 3
+UNTOUCHED, MISS, FLOOR, HIT, BODY = 0, 1, 2, 3, 4
 
 # An obstacle ends the clearing of every beam within this angle of it. Rings of a tilted lidar do not share their
 # azimuths exactly, and between two beams, a degree apart, the obstacle goes on.
@@ -34,7 +34,7 @@ def reduce_beams(
     limit: NDArray[np.float64],
     direction: NDArray[np.float64],
     ends: NDArray[np.float64],
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Reduce a frame to one beam per azimuth bin, and the obstacles that it met.
 
     Per bin: `reach` is how far the farthest return shows clear floor, `limit` how near the nearest obstacle
@@ -55,7 +55,7 @@ def reduce_beams(
         ends: (N, 2) set here: x, y [m] of the obstacles, in the first rows.
 
     Returns:
-        The number of obstacles in `ends`, and of returns that counted.
+        The number of obstacles and of floor voxels in `ends`, and of returns that counted.
     """
     ox, oy, oz = origin
     floor_top, ceiling = band
@@ -74,6 +74,7 @@ def reduce_beams(
             break
 
     obstacles = 0
+    floors = 0
     used = 0
     for i in range(points.shape[0]):
         dx, dy, dz = points[i, 0] - ox, points[i, 1] - oy, points[i, 2] - oz
@@ -107,6 +108,10 @@ def reduce_beams(
             elif end_height < -floor_top:
                 clear *= max(0.0, oz + floor_top) / (oz - end_height)
         used += 1
+        if voxel > 0.0 and not is_obstacle and distance <= farthest:
+            floors += 1
+            ends[points.shape[0] - floors, 0] = points[i, 0]
+            ends[points.shape[0] - floors, 1] = points[i, 1]
         azimuth = (math.atan2(dy, dx) * bins_per_radian) % bins
         half = 0.0
         if voxel > 0.0:
@@ -130,7 +135,7 @@ def reduce_beams(
                 k = b % bins
                 if clear < limit[k]:
                     limit[k] = clear
-    return obstacles, used
+    return obstacles, floors, used
 
 
 @numba.njit(nogil=True, cache=True)
@@ -143,9 +148,10 @@ def draw_frame(
     limit: NDArray[np.float64],
     direction: NDArray[np.float64],
     ends: NDArray[np.float64],
+    floors: NDArray[np.float64],
     body: tuple[float, float, float],
 ) -> tuple[int, int, int, int]:
-    """Draw the beams, then the obstacles, then the robot's body into the scratch grid.
+    """Draw the beams, the floor, the obstacles, and the robot's body into the scratch grid, the later over the earlier.
 
     A beam clears one cell per step along its longer axis, up to the cell of its limit, which it leaves alone.
 
@@ -158,6 +164,7 @@ def draw_frame(
         limit: (bins,)
         direction: (bins, 2)
         ends: (K, 2) x, y [m] of the obstacles.
+        floors: (L, 2) x, y [m] of the floor that was seen itself, not only crossed.
         body: x, y, radius [m] of the disc that the robot covers; a radius below zero: none.
 
     Returns:
@@ -192,6 +199,12 @@ def draw_frame(
                 scratch[r, int(start + slope * r)] = MISS
         if not blocked:
             scratch[r1, c1] = MISS
+    for i in range(floors.shape[0]):
+        c = int(floors[i, 0] / resolution - col_corner)
+        r = int(floors[i, 1] / resolution - row_corner)
+        scratch[r, c] = FLOOR
+        row_low, row_high = min(row_low, r), max(row_high, r)
+        col_low, col_high = min(col_low, c), max(col_high, c)
     for i in range(ends.shape[0]):
         c = int(ends[i, 0] / resolution - col_corner)
         r = int(ends[i, 1] / resolution - row_corner)
@@ -220,30 +233,36 @@ def apply_frame(
     touched: tuple[int, int, int, int],
     inside: tuple[int, int, int, int],
     offset: tuple[int, int],
-    evidence: NDArray[np.uint16],
-    occupancy: NDArray[np.int8],
-    weights: tuple[int, int],
+    tiles: NDArray[np.int32],
+    pool: NDArray[np.uint16],
+    used: int,
+    weights: tuple[int, int, int],
+    keep: int,
     table: NDArray[np.int8],
-) -> tuple[int, int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Add a drawn frame to the grid and wipe the scratch grid for the next one.
 
     Args:
         scratch: as `draw_frame` left it; UNTOUCHED all over afterwards.
         touched: row0, row1, col0, col1 in the scratch grid that `draw_frame` returned.
         inside: the part of the scratch grid that the grid covers; the rest is dropped.
-        offset: row and col of scratch cell (0, 0) in the grid's arrays.
-        evidence: (rows, cols) 0 never observed, else the log odds in steps, counted from 1; updated.
-        occupancy: (rows, cols) -1, 0..100; updated with it.
-        weights: steps that a hit adds and a miss takes.
+        offset: row and col of scratch cell (0, 0) in the grid.
+        tiles: (rows, cols) place in `pool` of each tile of the grid, -1 where nothing was observed; updated.
+        pool: (places, side, side) 0 never observed, else the log odds in steps, counted from 1; updated. Places
+            that are not used yet hold 0.
+        used: places that are used.
+        weights: steps that a hit adds, FLOOR or MISS takes, and MISS takes from `keep` on.
+        keep: evidence from which a MISS takes less.
         table: occupancy by evidence; its ends are the clamps.
 
     Returns:
-        The number of cells observed for the first time, and half-open row0, row1, col0, col1 in the scratch grid of
-        those whose occupancy changed (row0 >= row1: none).
+        The places used now, the number of cells observed for the first time, and half-open row0, row1, col0, col1 in
+        the scratch grid of the cells whose occupancy changed (row0 >= row1: none).
     """
-    hit, miss = weights
+    hit, miss, crossed = weights
     highest = table.size - 1
     even = highest // 2 + 1
+    side = pool.shape[1]
     first_seen = 0
     row_low, row_high, col_low, col_high = scratch.shape[0], -1, scratch.shape[1], -1
     for r in range(touched[0], touched[1]):
@@ -256,20 +275,68 @@ def apply_frame(
             if not (row_inside and inside[2] <= c < inside[3]):
                 continue
             gr, gc = r + offset[0], c + offset[1]
-            before = int(evidence[gr, gc])
+            tr, tc = gr // side, gc // side
+            place = tiles[tr, tc]
+            if place < 0:
+                place = used
+                tiles[tr, tc] = place
+                used += 1
+            lr, lc = gr - tr * side, gc - tc * side
+            before = int(pool[place, lr, lc])
+            value = table[before]
             if before == 0:
                 first_seen += 1
                 before = even
             if mark == HIT:
                 after = min(before + hit, highest)
-            elif mark == MISS:
+            elif mark == FLOOR:
                 after = max(before - miss, 1)
+            elif mark == MISS:
+                after = max(before - (crossed if before >= keep else miss), 1)
             else:
                 after = 1
-            evidence[gr, gc] = after
-            value = table[after]
-            if value != occupancy[gr, gc]:
-                occupancy[gr, gc] = value
+            pool[place, lr, lc] = after
+            if value != table[after]:
                 row_low, row_high = min(row_low, r), max(row_high, r)
                 col_low, col_high = min(col_low, c), max(col_high, c)
-    return first_seen, row_low, row_high + 1, col_low, col_high + 1
+    return used, first_seen, row_low, row_high + 1, col_low, col_high + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def read_cells(
+    corner: tuple[int, int],
+    tiles: NDArray[np.int32],
+    pool: NDArray[np.uint16],
+    table: NDArray[np.int8],
+    cells: NDArray[np.int8],
+) -> None:
+    """Look up the occupancy of a window of the grid.
+
+    Args:
+        corner: row and col in the grid of `cells[0, 0]`; the window may reach beyond the grid.
+        tiles: (rows, cols) as for `apply_frame`, and so the next two.
+        pool: (places, side, side)
+        table: occupancy by evidence.
+        cells: (rows, cols) set here.
+    """
+    side = pool.shape[1]
+    rows, cols = cells.shape
+    for r in range(rows):
+        gr = r + corner[0]
+        tr = gr // side
+        c = 0
+        while c < cols:
+            gc = c + corner[1]
+            tc = gc // side
+            end = min(cols, (tc + 1) * side - corner[1])
+            place = -1
+            if 0 <= tr < tiles.shape[0] and 0 <= tc < tiles.shape[1]:
+                place = tiles[tr, tc]
+            if place < 0:
+                cells[r, c:end] = table[0]
+            else:
+                line = pool[place, gr - tr * side]
+                first = gc - tc * side
+                for k in range(end - c):
+                    cells[r, c + k] = table[line[first + k]]
+            c = end

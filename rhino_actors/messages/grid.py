@@ -5,11 +5,13 @@ Grid arrays are indexed `[row, col]` = `[y, x]`; row 0 has the lowest y. `row, c
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.window import CellWindow
 
 # Occupancy grid, int8, as nav_msgs/OccupancyGrid.
 UNKNOWN = -1
@@ -23,8 +25,19 @@ LETHAL_OBSTACLE = 254
 NO_INFORMATION = 255
 
 
+# Grids that grow do so by square tiles of this many cells a side; tile (0, 0) begins at the frame's origin.
+TILE_CELLS = 32
+
 # Without relocalisation or drift correction the frames map and odom are one.
 NO_CORRECTION = Pose2D(0.0, 0.0, 0.0)
+
+
+class MapLayer(StrEnum):
+    """What a map is made of."""
+
+    OCCUPANCY = "occupancy"
+    VOXELS = "voxels"
+    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +47,11 @@ class GridGeometry:
     resolution: float  # [m] cell edge
     origin: tuple[float, float]  # [m] x, y of the lower-left corner of cell (0, 0)
     shape: tuple[int, int]  # rows, cols
+
+    @property
+    def first_cell(self) -> tuple[int, int]:
+        """Row, col of cell (0, 0) in the frame, for a grid whose cell edges lie on multiples of the resolution."""
+        return (round(self.origin[1] / self.resolution), round(self.origin[0] / self.resolution))
 
     def cell_from_world(self, x: float, y: float) -> tuple[int, int]:
         """Return (row, col) of the cell that holds the point; it may lie outside the grid."""
@@ -78,6 +96,8 @@ class MapSnapshot:
     known_area: float  # [m2] of the cells that are not unknown
     robot: Pose2D | None = None  # of base_link in odom at the stamp
     map_from_odom: Pose2D = NO_CORRECTION  # where odom lies in the map; grids are in the frame map
+    # Cells that may differ from the reader's snapshot before this one; None: all, or the grid grew.
+    changed: CellWindow | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -7,6 +7,7 @@ this module raises ModuleNotFoundError where Rerun is not installed.
 import itertools
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from rhino_actors.config import RhinoConfig, ViewerConfig, state_dir
 from rhino_actors.messages.geometry import Odometry
 from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.map_patch import VoxelPatch
 from rhino_actors.messages.navigation import MissionState, MissionStatus, NavState, NavStatus
 from rhino_actors.messages.platform import GateDecision, RobotStatus
 from rhino_actors.messages.poi import Poi
@@ -27,13 +29,14 @@ TIMELINE = "t"  # arrival at the viewer, wall clock
 STAMPS = "stamp"  # [s] monotonic on the robot-side host, where a message has one
 
 ROBOT, CAMERA, LIDAR = "world/robot", "world/robot/camera", "world/lidar"
-OCCUPANCY, COSTMAP = "world/occupancy", "world/costmap"
+OCCUPANCY, COSTMAP, VOXELS = "world/occupancy", "world/costmap", "world/voxels"
 PATH, GOAL, FRONTIERS, POIS = "world/path", "world/goal", "world/frontiers", "world/pois"
 PLOTS, LOG = "plots", "log"
 
 _Colormap = rr.components.Colormap
 _log = logging.getLogger(__name__)
 _GREEN, _ORANGE, _BLUE, _PINK = (60, 200, 90), (255, 150, 40), (70, 150, 255), (240, 90, 190)
+_BLOCK = 4  # bricks a side of the blocks that voxels are drawn in: what changes is drawn anew, the rest stays
 _TOP = 1.5  # [m] height at which the colour of lidar points ends
 _BAD_ENDS = (NavState.FAILED, MissionState.BLOCKED, MissionState.INTERRUPTED)
 
@@ -56,6 +59,8 @@ class RerunLogger:
         self._faults: set[str] = set()
         self._shown: set[str] = set()
         self._pois: dict[str, Poi] = {}
+        # Voxels by block, then by brick: place and bits.
+        self._bricks: dict[tuple[int, int], dict[tuple[int, int, int], NDArray[np.uint64]]] = {}
         self._web: WebViewer | None = None
         self._recording = rr.RecordingStream("rhino")
         self.record = ""
@@ -108,6 +113,25 @@ class RerunLogger:
         for entity, cells, colormap, opacity, z in layers:
             self._recording.log(entity, _grid(snapshot, cells, colormap, opacity, z))
         self._plot("map/known_area", snapshot.known_area)
+
+    def voxels(self, patch: VoxelPatch, now: float) -> None:
+        """Draw the voxels of the blocks that a patch touches."""
+        self._at(now, patch.stamp)
+        if patch.since == 0:
+            self._bricks.clear()
+            self._recording.log(VOXELS, rr.Clear(recursive=True))
+        blocks = set()
+        for index, (x, y, z) in enumerate(patch.place.tolist()):
+            block = (x // _BLOCK, y // _BLOCK)
+            blocks.add(block)
+            self._bricks.setdefault(block, {})[x, y, z] = patch.words[index]
+        for block in sorted(blocks):
+            held = self._bricks[block]
+            place = np.array(list(held), np.int32)
+            points = replace(patch, place=place, words=np.stack(list(held.values()))).points()
+            half = patch.voxel_size / 2.0
+            boxes = rr.Points3D(points, colors=_height_colors(points), radii=half)
+            self._recording.log([*VOXELS.split("/"), f"{block[0]}_{block[1]}"], boxes)
 
     def nav(self, status: NavStatus, now: float) -> None:
         """Draw goal and path, or take them away, and write what changed to the log."""

@@ -7,9 +7,10 @@ with, so that a client can turn a click into metres while the map grows.
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from serve_app.api.deps import RobotDep, ServicesDep, errors
+from serve_app.handles import NO_VERSION, MapVersion
 from serve_app.map_view import Picture
 from serve_app.schemas import MapInfo, Pose
 
@@ -21,6 +22,21 @@ _PICTURE = {
     200: {**_PNG, "description": "PNG; ETag and X-Map-* headers"},
     304: {"description": "the client has this version already"},
 }
+_BYTES = {
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+}
+_PATCH = {
+    **errors(),
+    200: {**_BYTES, "description": "what changed; header X-Map-Version"},
+    204: {"description": "the client has the newest version"},
+}
+Since = Annotated[
+    str,
+    Query(
+        pattern=r"^([0-9]{1,15}-[0-9]{1,15})?$",
+        description="X-Map-Version of the last answer: EPOCH-SEQ; empty: everything",
+    ),
+]
 IfNoneMatch = Annotated[str | None, Header(description="ETags that the client holds")]
 
 
@@ -65,6 +81,35 @@ async def costmap(
 ) -> Response:
     """Return the costmap; the pixel is the cost: 0 free, 253 inscribed, 254 lethal, 255 unknown."""
     return _answer(await services.maps[robot.name].costmap(), if_none_match)
+
+
+@router.get("/map/tiles", response_class=Response, responses=_PATCH)
+async def tiles(robot: RobotDep, services: ServicesDep, since: Since = "") -> Response:
+    """Return the tiles of occupancy and costs that changed since a version, all of them without one.
+
+    Little-endian binary, described in docs/mapping.md. 204 when nothing is newer. X-Map-Version of the answer is the
+    `since` of the next request. An answer whose header says `since` 0 is the whole map, whatever was asked for.
+    """
+    return _patch(await services.maps[robot.name].tiles(_version(since)))
+
+
+@router.get("/map/voxels", response_class=Response, responses=_PATCH)
+async def voxels(robot: RobotDep, services: ServicesDep, since: Since = "") -> Response:
+    """Return the bricks of voxels that changed since a version, all of them without one; as /map/tiles."""
+    return _patch(await services.maps[robot.name].voxels(_version(since)))
+
+
+def _version(since: str) -> MapVersion:
+    epoch, _, seq = since.partition("-")
+    return (int(epoch), int(seq)) if since else NO_VERSION
+
+
+def _patch(answer: tuple[MapVersion, bytes | None]) -> Response:
+    (epoch, seq), content = answer
+    headers = {"X-Map-Version": f"{epoch}-{seq}", "Cache-Control": "no-store"}
+    if content is None:
+        return Response(status_code=204, headers=headers)
+    return Response(content, media_type="application/octet-stream", headers=headers)
 
 
 def _answer(picture: Picture, if_none_match: str | None) -> Response:

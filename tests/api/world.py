@@ -27,6 +27,7 @@ from rhino_actors.errors import (
 from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
@@ -230,6 +231,12 @@ class FakePlatform:
 class FakeMapper:
     def __init__(self, epoch: int = 7) -> None:
         self.current = snapshot(epoch=epoch)
+        self.patch: MapPatch | None = None  # what is answered instead of the whole of `current`
+        words = np.zeros((2, 256), np.uint64)
+        words[0, 16 * 2 + 3] = 1 << 20 | 1 << 63
+        words[1, 0] = 1
+        place = np.array([[0, 0, 0], [-1, 2, 0]], np.int32)
+        self.voxel_patch = VoxelPatch(epoch, 1, 0, 1.0, 0.05, place, words)
 
     async def snapshot(
         self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0
@@ -237,7 +244,15 @@ class FakeMapper:
         version = (self.current.epoch, self.current.seq)
         if version == newer_than:
             return version, None
-        return version, [Ref(self.current)]
+        return version, [Ref(self.patch or self.current)]
+
+    async def voxels(
+        self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0
+    ) -> tuple[tuple[int, int], list[Any] | None]:
+        version = (self.current.epoch, self.current.seq)
+        if version == newer_than:
+            return version, None
+        return version, [Ref(self.voxel_patch)]
 
     async def stats(self) -> dict[str, float]:
         return {
@@ -255,10 +270,10 @@ class FakeMapper:
 class Ref:
     """Like an ObjectRef: awaited by those who want the value, dropped by the others."""
 
-    def __init__(self, value: MapSnapshot) -> None:
+    def __init__(self, value: Any) -> None:
         self._value = value
 
-    def __await__(self) -> Generator[None, None, MapSnapshot]:
+    def __await__(self) -> Generator[None, None, Any]:
         yield from ()
         return self._value
 

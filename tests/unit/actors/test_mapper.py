@@ -16,9 +16,10 @@ import ray.exceptions
 
 from rhino_actors.actors.mapper import MapperActor
 from rhino_actors.config import RhinoConfig, config_from_tree, state_dir
-from rhino_actors.mapping import inflate
+from rhino_actors.mapping import CellWindow, OccupancyMapper, inflate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.map_patch import MapPatch, MapReader
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 from tests.fakes import FakeHandle
 from tests.unit.mapping.scene import RINGS, Lidar, room
@@ -62,7 +63,7 @@ class Rig:
 
     actor: MapperActor
     platform: FakePlatform
-    store: list[MapSnapshot]
+    store: list[MapPatch]
     loop: asyncio.Task[None]
     seq: int = 0
 
@@ -75,9 +76,17 @@ class Rig:
         return frame
 
     async def newest(self, newer_than: tuple[int, int] = (0, 0), wait: float = 5.0) -> MapSnapshot:
+        """Return the whole map, once it is another than `newer_than`."""
         _, box = await self.actor.snapshot(newer_than, wait)
         assert box is not None
-        return box[0]  # type: ignore[return-value]
+        return await whole(self.actor)
+
+
+async def whole(actor: MapperActor) -> MapSnapshot:
+    """Return the map as a reader sees it that had none."""
+    _, box = await actor.snapshot()
+    assert box is not None
+    return MapReader().take(box[0])  # type: ignore[arg-type]
 
 
 def frame_at(x: float, y: float, seq: int) -> LidarFrame:
@@ -99,12 +108,12 @@ def config(**mapper: Any) -> RhinoConfig:
 
 def build(
     settings: RhinoConfig, *, restarted: bool = False
-) -> tuple[MapperActor, FakePlatform, list[MapSnapshot]]:
+) -> tuple[MapperActor, FakePlatform, list[MapPatch]]:
     platform, store = FakePlatform(), []
 
-    def put(snapshot: MapSnapshot) -> Any:
-        store.append(snapshot)
-        return snapshot
+    def put(patch: MapPatch) -> Any:
+        store.append(patch)
+        return patch
 
     actor = MapperActor(
         settings,
@@ -134,7 +143,7 @@ async def test_reader_before_the_first_frame_gets_one_unknown_cell() -> None:
 
     assert version[1] == 0 and version[0] > 0
     assert box is not None
-    snapshot = box[0]
+    snapshot = MapReader().take(box[0])  # type: ignore[arg-type]
     assert snapshot.is_empty and (snapshot.epoch, snapshot.seq) == version
     assert snapshot.occupancy.tolist() == [[-1]] and snapshot.costmap.tolist() == [[255]]
     assert snapshot.known_area == 0.0
@@ -285,7 +294,8 @@ async def test_waiting_reader_is_woken_by_the_next_map() -> None:
 
         assert await rig.actor.snapshot(newer, 0.02) == (newer, None)
         other_epoch = (newer[0] - 1, newer[1])
-        assert (await rig.actor.snapshot(other_epoch))[1] == box
+        _, other = await rig.actor.snapshot(other_epoch)
+        assert other is not None and other[0].since == 0  # type: ignore[attr-defined]
 
 
 async def test_loop_outlives_a_platform_that_dies_and_says_so_once(
@@ -380,6 +390,72 @@ async def test_mapping_goes_on_when_the_checkpoint_cannot_be_written(
         assert (await rig.actor.stats())["frames"] == 3
 
 
+async def test_reader_with_the_map_before_gets_what_changed_and_one_that_missed_some_gets_that() -> (
+    None
+):
+    async with running(config(resolution=0.1)) as rig:
+        readers = [MapReader() for _ in range(3)]
+
+        async def read(reader: MapReader) -> MapPatch:
+            _, box = await rig.actor.snapshot(reader.version)
+            assert box is not None
+            reader.take(box[0])  # type: ignore[arg-type]
+            return box[0]  # type: ignore[return-value]
+
+        await rig.show()
+        await rig.newest((0, 0) if rig.store else (await rig.actor.snapshot())[0])
+        first = [await read(reader) for reader in readers]
+        assert [patch.since for patch in first] == [0, 0, 0]
+        sinces = []
+        for k in range(6):
+            before = (await rig.actor.snapshot())[0]
+            await rig.show(**scan_from(1.0 + 0.3 * k, 2.6))
+            await rig.actor.snapshot(before, 5.0)
+            sinces.append((await read(readers[0])).since)
+            if k == 2:
+                assert (await read(readers[1])).since == 1
+        assert sinces == list(range(1, 7))
+        assert (await read(readers[2])).since == 1
+        expected = await whole(rig.actor)
+        for reader in readers[:1] + readers[2:]:
+            assert reader.snapshot is not None
+            assert np.array_equal(reader.snapshot.occupancy, expected.occupancy)
+            assert np.array_equal(reader.snapshot.costmap, expected.costmap)
+            assert reader.snapshot.stamp == expected.stamp
+
+
+async def test_mapper_holds_references_of_the_newest_map_alone() -> None:
+    async with running(config()) as rig:
+        await rig.show()
+        for k in range(10):
+            await rig.show(**scan_from(1.0 + 0.2 * k, 2.6))
+            await rig.actor.snapshot()
+        await rig.actor.snapshot((await rig.actor.snapshot())[0], 0.05)
+        assert len(rig.actor._boxes) <= 2
+
+
+async def test_correction_moves_frames_into_the_map_and_is_published() -> None:
+    async with running(config()) as rig:
+        plain = OccupancyMapper(0.05, max_range=9.5, body_length=0.7, body_width=0.31)
+        corner, quarter = Pose2D(2.0, 1.0, math.pi / 2), {"x": 2.0, "y": 2.0}
+        rig.actor._map_from_odom = corner
+        frame = await rig.show()
+        snapshot = await rig.newest((0, 0) if rig.store else (await rig.actor.snapshot())[0])
+        points = np.stack(
+            [2.0 - frame.points[:, 1], 1.0 + frame.points[:, 0], frame.points[:, 2]], 1
+        )
+        x, y, z = frame.origin
+        pose = Pose2D(2.0 - quarter["y"], 1.0 + quarter["x"], 0.3 + math.pi / 2)
+        plain.integrate(points, (2.0 - y, 1.0 + x, z), pose=pose)
+
+    assert snapshot.map_from_odom == corner
+    assert snapshot.robot == frame.pose
+    row, col = snapshot.geometry.first_cell
+    rows, cols = snapshot.geometry.shape
+    expected = plain.read(CellWindow(row, row + rows, col, col + cols))
+    assert np.mean(snapshot.occupancy == expected) > 0.999  # rounding at cell edges
+
+
 async def test_second_loop_is_refused() -> None:
     async with running(config()) as rig:
         await rig.show()
@@ -391,12 +467,12 @@ async def test_second_loop_is_refused() -> None:
 
 async def test_failed_publish_ends_the_loop_and_a_new_loop_makes_up_for_it() -> None:
     actor, platform, store = build(config())
-    whole, failing = actor._put, True
+    working, failing = actor._put, True
 
-    def put(snapshot: MapSnapshot) -> Any:
+    def put(patch: MapPatch) -> Any:
         if failing:
             raise MemoryError("object store is full")
-        return whole(snapshot)
+        return working(patch)
 
     actor._put = put
     await platform.show(frame_at(2.0, 2.0, 1))

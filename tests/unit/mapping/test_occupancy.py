@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from rhino_actors.errors import StorageError
-from rhino_actors.mapping import OccupancyMapper
-from rhino_actors.mapping.occupancy import TILE_CELLS
+from rhino_actors.mapping import CellWindow, OccupancyMapper
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.messages.grid import TILE_CELLS, GridGeometry
 from tests.unit.mapping.scene import RINGS, Lidar, room
 
 ORIGIN = (0.025, 0.025, 0.3)
@@ -280,7 +279,7 @@ def test_return_beyond_the_range_clears_as_far_as_the_range_and_never_marks(
     centres = mapper.geometry.world_from_cells(np.stack([rows, cols], 1))
     reached = np.hypot(centres[:, 0] - ORIGIN[0], centres[:, 1] - ORIGIN[1]).max()
     assert 5.9 < reached < 6.05
-    assert max(mapper.geometry.shape) <= 3 * TILE_CELLS
+    assert max(mapper.geometry.shape) <= 5 * TILE_CELLS
 
 
 def test_return_nearer_than_the_lidar_can_measure_is_left_out() -> None:
@@ -438,7 +437,7 @@ def test_voxel_frame_clears_without_gaps_and_not_between_the_voxels_of_a_wall() 
         [x, y, 0.025] for x in np.arange(-2.975, 1.0, size) for y in np.arange(-1.975, 2.0, size)
     ]
     behind = [
-        [x, y, 0.025] for x in np.arange(1.075, 3.0, size) for y in np.arange(-0.475, 0.5, size)
+        [x, y, 0.025] for x in np.arange(1.075, 3.0, size) for y in np.arange(-0.475, 0.5, 4 * size)
     ]
     mapper = OccupancyMapper(size)
 
@@ -446,11 +445,85 @@ def test_voxel_frame_clears_without_gaps_and_not_between_the_voxels_of_a_wall() 
         mapper.integrate(wall + before + behind, (0.0, 0.0, 0.35), voxel_size=size)
 
     assert all(at(mapper, 1.025, y) >= 90 for y in np.arange(-1.975, 2.0, size))
-    assert all(at(mapper, 1.5, y) == -1 for y in np.arange(-0.4, 0.41, size))
+    for y in np.arange(-0.475, 0.45, 4 * size):
+        assert at(mapper, 1.525, y) in range(20), "floor that the robot remembers is free"
+        assert all(at(mapper, 1.525, y + k * size) == -1 for k in (1, 2, 3)), "and nothing else"
     floor = [
         at(mapper, x, y) for x in np.arange(-2.4, 0.9, size) for y in np.arange(-1.4, 1.4, size)
     ]
     assert min(floor) >= 0 and max(floor) < 20
+
+
+def column(x: float, y: float, *heights: float) -> list[list[float]]:
+    return [[x, y, z] for z in heights]
+
+
+def test_floor_behind_an_obstacle_that_voxels_no_longer_show_does_not_clear_it() -> None:
+    """The robot remembers floor that it saw from elsewhere; the wall between was forgotten after 2 s."""
+    mapper = OccupancyMapper(0.05)
+    wall = column(1.025, 0.025, 0.125, 0.225)
+    beyond = column(2.025, 0.025, 0.025)
+    for _ in range(10):
+        mapper.integrate(wall, ORIGIN, voxel_size=0.05)
+    assert at(mapper, 1.025, 0.025) >= 90
+
+    for _ in range(16):  # as long as the robot remembers it
+        mapper.integrate(beyond, ORIGIN, voxel_size=0.05)
+
+    assert at(mapper, 1.025, 0.025) >= 65
+    assert at(mapper, 0.525, 0.025) < 20 and at(mapper, 2.025, 0.025) < 20
+
+
+def test_person_who_left_is_gone_after_eight_voxel_frames_with_floor_there() -> None:
+    mapper = OccupancyMapper(0.05)
+    legs = [p for y in (-0.075, -0.025, 0.025) for p in column(1.025, y, 0.125, 0.325, 0.525)]
+    for _ in range(100):
+        mapper.integrate(legs, ORIGIN, voxel_size=0.05)
+    assert at(mapper, 1.025, 0.025) >= 95
+
+    for _ in range(8):
+        mapper.integrate(
+            [p for y in (-0.075, -0.025, 0.025) for p in column(1.025, y, 0.025)],
+            ORIGIN,
+            voxel_size=0.05,
+        )
+
+    assert max(at(mapper, 1.025, y) for y in (-0.075, -0.025, 0.025)) < 65
+
+
+def test_obstacle_wins_over_floor_in_its_own_column() -> None:
+    mapper = OccupancyMapper(0.05)
+    for order in (1, -1):
+        mapper.integrate(column(1.025, 0.025, 0.025, 0.325)[::order], ORIGIN, voxel_size=0.05)
+    assert at(mapper, 1.025, 0.025) == 85
+
+
+def test_memory_follows_what_was_observed_and_not_how_far_apart_it_lies() -> None:
+    mapper = OccupancyMapper(0.05, max_range=3.0)
+    mapper.integrate([[2.0, 0.0, 0.3]], ORIGIN)
+    near = mapper.memory
+    mapper.integrate([[202.0, 150.0, 0.3]], (200.0, 150.0, 0.3))
+
+    assert mapper.geometry.shape > (3000, 4000)
+    assert mapper.memory <= 2 * near + 10_000
+    assert at(mapper, 2.0, 0.0) == 70 and at(mapper, 202.0, 150.0) == 70
+
+
+def test_read_gives_any_window_and_unknown_beyond_the_grid() -> None:
+    mapper = OccupancyMapper(0.1, max_range=6.0)
+    rng = np.random.default_rng(11)
+    for _ in range(5):
+        mapper.integrate(*random_scan(rng))
+    cells = by_world_cell(mapper)
+    for _ in range(20):
+        row, col = (int(v) for v in rng.integers(-150, 100, 2))
+        window = CellWindow(
+            row, row + int(rng.integers(1, 90)), col, col + int(rng.integers(1, 90))
+        )
+        found = mapper.read(window)
+        assert found.shape == window.shape
+        for r, c in np.ndindex(*found.shape):
+            assert found[r, c] == cells.get((r + row, c + col), -1)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.01])

@@ -18,6 +18,7 @@ from rerun.error_utils import RerunWarning  # noqa: E402
 from rhino_actors.config import RhinoConfig, ViewerConfig  # noqa: E402
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D  # noqa: E402
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot  # noqa: E402
+from rhino_actors.messages.map_patch import VoxelPatch  # noqa: E402
 from rhino_actors.messages.navigation import (  # noqa: E402
     MissionState,
     MissionStatus,
@@ -162,6 +163,26 @@ def test_grids_lie_at_their_origin_with_the_highest_row_first(record: Any) -> No
         (image,) = row["GridMap:format"]
         assert (image["width"], image["height"]) == (3, 2)
     assert rows["/plots/map/known_area"][0]["Scalars:scalars"] == [1.5]
+
+
+def test_voxels_are_drawn_block_by_block_and_only_where_they_changed(record: Any) -> None:
+    def patch(since: int, *bricks: tuple[int, int, int, int]) -> VoxelPatch:
+        place = np.array([brick[:3] for brick in bricks], np.int32)
+        words = np.zeros((len(bricks), 256), np.uint64)
+        words[:, 0] = [brick[3] for brick in bricks]
+        return VoxelPatch(1, since + 1, since, 5.0, 0.1, place, words)
+
+    def calls(logger: RerunLogger) -> None:
+        logger.voxels(patch(0, (0, 0, 0, 1), (1, 0, 0, 3), (4, 0, 0, 1)), 1000.0)
+        logger.voxels(patch(1, (1, 0, 0, 0)), 1001.0)
+
+    rows = record(calls)
+    first, second = rows["/world/voxels/0_0"]
+    np.testing.assert_allclose(
+        first["Points3D:positions"], [[0.05, 0.05, -1.55], [1.65, 0.05, -1.55], [1.65, 0.05, -1.45]]
+    )
+    np.testing.assert_allclose(second["Points3D:positions"], [[0.05, 0.05, -1.55]])
+    assert len(rows["/world/voxels/1_0"]) == 1
 
 
 def test_an_empty_map_is_not_drawn(record: Any) -> None:
