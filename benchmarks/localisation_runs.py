@@ -1,4 +1,4 @@
-"""Recorded drives in the simulated worlds, for the benchmark of localisation: frames as the robot sends them, and truth.
+"""Recorded drives in the simulated worlds, for the benchmark of localisation: frames as the robot sends them.
 
 A drive may begin anywhere: the world is moved so that the robot's start is its origin, as it is for a robot that was
 switched on there. Drives are kept in a folder and read back, so that a change of the algorithm costs no simulation.
@@ -123,9 +123,7 @@ class Driver:
         world = make_world(name, world_seed, people=people)
         self._simulation = Simulation(
             moved_world(world, start),
-            MujocoConfig(
-                world=name, seed=seed, lidar=lidar, drift=drift, base=base, people=people
-            ),
+            MujocoConfig(world=name, seed=seed, lidar=lidar, drift=drift, base=base, people=people),
             RobotConfig(),
         )
         self.drive = Drive(start, [], [], [])

@@ -22,6 +22,9 @@ class DriftOptions:
     """How much a frame is believed."""
 
     radius: float = 5.0  # [m] of the grid around the robot that a frame is matched to
+    view_share: float = (
+        0.7  # of the farthest obstacle's distance, within which obstacles are matched
+    )
     blend: float = 0.2  # part of a frame's correction that is taken over
     max_step: tuple[float, float] = (0.03, math.radians(0.6))  # per frame [m], [rad]
     gate: tuple[float, float] = (0.30, math.radians(6.0))  # corrections beyond are not believed
@@ -42,6 +45,11 @@ class DriftCorrection:
         self.options = options or DriftOptions()
         self.map_from_odom: Transform = (0.0, 0.0, 0.0)
 
+    def place(self, pose: Pose2D) -> tuple[float, float]:
+        """Return where a robot at a pose in odom is in the map [m]."""
+        x, y, _ = compose(self.map_from_odom, pose.as_tuple())
+        return x, y
+
     def correct(
         self,
         occupancy: NDArray[np.int8],
@@ -60,6 +68,10 @@ class DriftCorrection:
         options = self.options
         x, y, _ = here = compose(self.map_from_odom, pose.as_tuple())
         window, where = crop(occupancy, geometry, x, y, options.radius)
+        # At the edge of the view walls go on where earlier frames saw them end: matched, they would pull back.
+        distances = np.hypot(ends[:, 0] - pose.x, ends[:, 1] - pose.y)
+        if len(ends):
+            ends = ends[distances <= options.view_share * float(distances.max())]
         ends = thinned(ends, geometry.resolution, 500)
         placed = transform_points(self.map_from_odom, ends)
         cells = where.cells_from_world(placed)

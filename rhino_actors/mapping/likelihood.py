@@ -1,13 +1,13 @@
 """What a grid says about points: distance to its obstacles, and the search for the place where points fit it best.
 
-Points are what a lidar saw, as two sets: ends (where obstacles are) and clear places (where none is). A fit is good when
-ends lie on the grid's obstacles and clear places do not. Stands on numpy and numba.
+Points are what a lidar saw, as two sets: ends (where obstacles are) and clear places (where none is). A fit is good
+when ends lie on the grid's obstacles and clear places do not. Stands on numpy and numba.
 """
 
 import heapq
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -22,8 +22,12 @@ REACH = 1.0  # [m] beyond which an obstacle does not matter to a point
 SIGMA = 0.10  # [m] how far an end may lie off an obstacle
 COARSE = 0.10  # [m] cell edge of the search; not finer than the grid's own
 TOP_LEVEL = 5  # the search begins with squares of 2 ** TOP_LEVEL cells
-CONTRADICTION = 2.0  # what a clear place on an obstacle takes, as a multiple of what an end on one gives
-UNKNOWN_CONTRADICTION = 0.25  # the same where the grid knows nothing, as a part of that on an obstacle
+CONTRADICTION = (
+    2.0  # what a clear place on an obstacle takes, as a multiple of what an end on one gives
+)
+UNKNOWN_CONTRADICTION = (
+    0.25  # the same where the grid knows nothing, as a part of that on an obstacle
+)
 CELL_LIMIT = 40_000_000  # padded coarse cells of the pyramid in all, of one byte each
 
 _SCALE = 100  # scores are kept as whole numbers: a hundred for an end that fits
@@ -262,9 +266,10 @@ class LikelihoodPyramid:
         step = min(math.radians(3.0), max(math.radians(0.75), 0.15 / lever))
         half = math.ceil(min(area.spread, math.pi) / step)
         if area.spread >= math.pi:
-            yaws = area.yaw + np.arange(2 * half) * (math.pi / half)
+            turns = np.arange(2 * half) * (math.pi / half)
         else:
-            yaws = area.yaw + np.arange(-half, half + 1) * step
+            turns = np.arange(-half, half + 1) * step
+        yaws = (area.yaw + turns).astype(np.float64)
         cos, sin = np.cos(yaws)[:, None], np.sin(yaws)[:, None]
 
         def turned(points: NDArray[np.float64]) -> NDArray[np.int32]:
@@ -326,7 +331,7 @@ def thinned(points: NDArray[np.float64], cell: float, most: int) -> NDArray[np.f
     return chosen
 
 
-def _blocks(grid, factor, fill, reduce):  # type: ignore[no-untyped-def]
+def _blocks(grid: NDArray[Any], factor: int, fill: Any, reduce: np.ufunc) -> NDArray[Any]:
     """Reduce square blocks of `factor` cells to one, the last ones padded with `fill`."""
     if factor == 1:
         return grid
@@ -334,10 +339,11 @@ def _blocks(grid, factor, fill, reduce):  # type: ignore[no-untyped-def]
     padded = np.full((rows, cols), fill, grid.dtype)
     padded[: grid.shape[0], : grid.shape[1]] = grid
     blocks = padded.reshape(rows // factor, factor, cols // factor, factor)
-    return reduce.reduce(reduce.reduce(blocks, axis=3), axis=1)
+    reduced: NDArray[Any] = reduce.reduce(reduce.reduce(blocks, axis=3), axis=1)
+    return reduced
 
 
-def _widen(pyramid, level, half, outside, pick):  # type: ignore[no-untyped-def]
+def _widen(pyramid: NDArray[Any], level: int, half: int, outside: Any, pick: np.ufunc) -> None:
     """Let each cell of a level stand for the square of 2 ** level cells from it upwards."""
     below = pyramid[level - 1]
     shifted = np.full((below.shape[0] + half, below.shape[1] + half), outside, below.dtype)
@@ -446,7 +452,7 @@ def _bound(
 ) -> int:
     """Return the best score, in parts of _WHOLE, that any place in a level's square at (row, col) can have."""
     rows, cols = fits.shape
-    good, bad = 0, 0
+    good = bad = 0
     for i in range(ends.shape[0]):
         r, c = ends[i, 0] + row, ends[i, 1] + col
         if 0 <= r < rows and 0 <= c < cols:
@@ -457,7 +463,7 @@ def _bound(
             bad += against[r, c]
         else:
             bad += outside
-    score = good * 1000 // ends.shape[0]
+    score: int = good * 1000 // ends.shape[0]
     if clear.shape[0] > 0:
         score -= bad * 1000 // clear.shape[0]
     return score

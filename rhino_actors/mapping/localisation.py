@@ -22,7 +22,7 @@ from rhino_actors.mapping.likelihood import (
     refine,
     thinned,
 )
-from rhino_actors.mapping.submap import RecentGrid, obstacle_ends
+from rhino_actors.mapping.submap import Band, RecentGrid, obstacle_ends
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import UNKNOWN, GridGeometry
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
@@ -35,7 +35,9 @@ class LocaliserOptions:
     min_score: float = 0.65  # of a place that is believed
     min_share: float = 0.70  # of the obstacles seen that lie on the map's
     clear_margin: float = 0.25  # ahead of every other place: believed at once
-    margin: float = 0.12  # ahead of every other place, twice in a row with new evidence between: believed
+    margin: float = (
+        0.12  # ahead of every other place, twice in a row with new evidence between: believed
+    )
     min_cells: int = 80  # obstacle cells of 10 cm seen before a search makes sense
     retry_way: float = 1.0  # [m] between two searches, or
     retry_turn: float = math.radians(60.0)  # [rad] or
@@ -68,10 +70,7 @@ class Localiser:
         *,
         guess: Pose2D | None = None,
         options: LocaliserOptions | None = None,
-        obstacle_min_height: float = 0.08,
-        obstacle_max_height: float = 0.60,
-        body_length: float = 0.70,
-        body_width: float = 0.31,
+        band: Band | None = None,
     ) -> None:
         """Prepare a map.
 
@@ -80,10 +79,7 @@ class Localiser:
             geometry: where it lies in the frame map.
             guess: rough pose of the robot in the map, looked at first; None: it may be anywhere.
             options: see there.
-            obstacle_min_height: points lower than this above z = 0 are floor [m].
-            obstacle_max_height: points higher than this are passed under [m].
-            body_length: of the box along the robot's x in which points are the robot itself [m].
-            body_width: along its y [m].
+            band: what counts as an obstacle.
 
         Raises:
             ValueError: the map is too large to search.
@@ -92,13 +88,8 @@ class Localiser:
         self._field = DistanceField(occupancy, geometry)
         self._pyramid = LikelihoodPyramid(occupancy, geometry, self._field)
         self._known = np.asarray(occupancy != UNKNOWN)
-        self._body = {
-            "obstacle_min_height": obstacle_min_height,
-            "obstacle_max_height": obstacle_max_height,
-            "body_length": body_length,
-            "body_width": body_width,
-        }
-        self._recent = RecentGrid(**self._body)  # type: ignore[arg-type]
+        self._band = band or Band()
+        self._recent = RecentGrid(self._band)
         self._guess = guess
         self._searches = 0  # in vain, since the guess or the loss
         self._searched_at: tuple[Pose2D, float] | None = None
@@ -135,7 +126,7 @@ class Localiser:
             voxel_size: edge [m] of the voxels that the points stand for; 0 for beam ends.
             stamp: of the frame [s].
         """
-        ends = obstacle_ends(points, pose, **self._body)
+        ends = obstacle_ends(points, pose, self._band)
         if self.is_localised:
             self._track(thinned(ends, 0.05, 500), pose)
         if not self.is_localised:

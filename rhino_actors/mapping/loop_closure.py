@@ -1,8 +1,8 @@
 """LoopClosure: recognises a place seen long before, and bends the whole way so that the map closes there.
 
-The way is cut into stretches, the nodes of a graph; each keeps some frames relative to itself. A new stretch is searched
-for in the map of the old ones around it. When one place fits, and clearly better than any other, the stretches are
-moved so that all steps between them bend as little as possible, and the map is drawn again from the kept frames.
+The way is cut into stretches, the nodes of a graph; each keeps some frames relative to itself. A new stretch is
+searched for in the map of the old ones around it. When one place fits, and clearly better than any other, the stretches
+are moved so that all steps between them bend as little as possible, and the map is drawn again from the kept frames.
 """
 
 import math
@@ -23,8 +23,7 @@ from rhino_actors.mapping.likelihood import (
     refine,
     thinned,
 )
-from rhino_actors.mapping.occupancy import OccupancyMapper
-from rhino_actors.mapping.submap import RecentGrid
+from rhino_actors.mapping.submap import Band, RecentGrid
 from rhino_actors.messages.geometry import Pose2D
 
 _UNIT = 0.001  # [m] to which kept points are rounded
@@ -94,22 +93,13 @@ class LoopClosure:
     def __init__(
         self,
         options: LoopOptions | None = None,
-        *,
-        obstacle_min_height: float = 0.08,
-        obstacle_max_height: float = 0.60,
-        body_length: float = 0.70,
-        body_width: float = 0.31,
+        band: Band | None = None,
     ) -> None:
-        """Start without a way. Heights and body [m] as for OccupancyMapper."""
+        """Start without a way."""
         self.options = options or LoopOptions()
-        self._body = {
-            "obstacle_min_height": obstacle_min_height,
-            "obstacle_max_height": obstacle_max_height,
-            "body_length": body_length,
-            "body_width": body_width,
-        }
+        self._band = band or Band()
         way = 4.0 * self.options.node_way
-        self._recent = RecentGrid(way=way, **self._body)  # type: ignore[arg-type]
+        self._recent = RecentGrid(self._band, way=way)
         self.nodes: list[Transform] = []
         self._begins: list[float] = []  # [m] of way at which each node begins
         self.edges: list[Edge] = []
@@ -255,7 +245,7 @@ class LoopClosure:
         ends = thinned(all_ends, COARSE, 400)
         if len(ends) < options.min_cells:
             return None
-        mapper = OccupancyMapper(max_range=9.5, **self._body)
+        mapper = self._band.mapper()
         for kept in self._frames:
             if kept.node in old:
                 placed = self._placed(kept)

@@ -167,10 +167,7 @@ def test_along_a_corridor_the_guess_is_kept_and_across_it_is_corrected() -> None
     along = np.arange(8.0, 12.0, 0.05)
     rng = np.random.default_rng(0)
     ends = np.concatenate(
-        [
-            np.stack([along, np.full_like(along, y)], 1)
-            for y in (10.5 * CELL, 50.5 * CELL)
-        ]
+        [np.stack([along, np.full_like(along, y)], 1) for y in (10.5 * CELL, 50.5 * CELL)]
     ) + rng.normal(0.0, 0.01, (160, 2))
     for guess in ((0.25, 0.08, 0.0), (-0.25, -0.1, 0.01)):
         match = refine(field, ends, guess, (10.0, 1.5))

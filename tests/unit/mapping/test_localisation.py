@@ -30,7 +30,9 @@ def furnished(seed: int) -> list[Box]:
     return boxes
 
 
-def mapped(boxes: list[Box], places: list[tuple[float, float]]) -> tuple[NDArray[np.int8], GridGeometry]:
+def mapped(
+    boxes: list[Box], places: list[tuple[float, float]]
+) -> tuple[NDArray[np.int8], GridGeometry]:
     mapper = OccupancyMapper(0.05, max_range=6.0)
     for x, y in places:
         for _ in range(2):
@@ -50,7 +52,9 @@ class Walk:
     def __init__(self, boxes: list[Box], localiser: Localiser, odom: Transform) -> None:
         self.boxes, self.localiser, self.odom = boxes, localiser, odom
         self.stamp = 0.0
-        self.steps: list[float] = []  # how far the robot's place in the map jumped beyond its motion [m]
+        self.steps: list[
+            float
+        ] = []  # how far the robot's place in the map jumped beyond its motion [m]
         self.error = (math.inf, math.inf)
 
     def see(self, x: float, y: float, yaw: float = 0.0, noise: float = 0.01) -> LocalisationStatus:
@@ -74,7 +78,9 @@ class Walk:
         )
         return status
 
-    def drive(self, begin: tuple[float, float], end: tuple[float, float], steps: int) -> LocalisationStatus:
+    def drive(
+        self, begin: tuple[float, float], end: tuple[float, float], steps: int
+    ) -> LocalisationStatus:
         for part in np.linspace(0.0, 1.0, steps):
             x = begin[0] + part * (end[0] - begin[0])
             y = begin[1] + part * (end[1] - begin[1])
@@ -118,9 +124,7 @@ def test_in_a_world_that_looks_the_same_from_two_sides_it_says_that_it_does_not_
 def test_a_rough_pose_decides_between_places_that_look_the_same() -> None:
     boxes = [*room(9.0, 7.0), (1.0, 1.0, 0.0, 2.0, 1.5, 1.0), (7.0, 5.5, 0.0, 8.0, 6.0, 1.0)]
     occupancy, geometry = mapped(boxes, [(2.5, 3.5), (4.5, 2.0), (4.5, 5.0), (6.5, 3.5)])
-    walk = Walk(
-        boxes, Localiser(occupancy, geometry, guess=Pose2D(3.2, 2.4, 0.3)), anywhere(3)
-    )
+    walk = Walk(boxes, Localiser(occupancy, geometry, guess=Pose2D(3.2, 2.4, 0.3)), anywhere(3))
     assert walk.drive((2.5, 3.0), (6.5, 4.0), 60).state is LocalisationState.LOCALISED
     assert walk.error[0] < 0.06
 
