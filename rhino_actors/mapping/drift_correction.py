@@ -30,6 +30,7 @@ class DriftOptions:
     gate: tuple[float, float] = (0.30, math.radians(6.0))  # corrections beyond are not believed
     min_ends: int = 40  # obstacle points of a frame on known cells that make evidence
     min_share: float = 0.6  # of them on the grid's obstacles after the match
+    min_information: float = 0.10  # of a direction that is corrected, as for `refine`
     prior: tuple[float, float] = (0.1, 0.1)  # weight of odometry, against one end
 
 
@@ -89,6 +90,7 @@ class DriftCorrection:
             self.map_from_odom,
             (pose.x, pose.y),
             prior=options.prior,
+            min_information=options.min_information,
             rounds=6,
         )
         if match.share < options.min_share:
