@@ -187,9 +187,22 @@ class LikelihoodPyramid:
     """
 
     def __init__(
-        self, occupancy: NDArray[np.int8], geometry: GridGeometry, field: DistanceField
+        self,
+        occupancy: NDArray[np.int8],
+        geometry: GridGeometry,
+        field: DistanceField,
+        *,
+        unknown_contradiction: float = UNKNOWN_CONTRADICTION,
     ) -> None:
-        """Prepare a grid (rows, cols) int8, -1 unknown, 0..100, and its distance field."""
+        """Prepare a grid.
+
+        Args:
+            occupancy: (rows, cols) int8, -1 unknown, 0..100.
+            geometry: where it lies.
+            field: its distance field.
+            unknown_contradiction: what a clear place counts against a fit where the grid knows nothing, as a part of
+                what it does on an obstacle; 0 for a grid that covers only a part of what was seen.
+        """
         self._factor = max(1, round(COARSE / geometry.resolution))
         self.resolution = self._factor * geometry.resolution
         near = _blocks(field.distance, self._factor, np.float32(REACH), np.minimum)
@@ -201,7 +214,7 @@ class LikelihoodPyramid:
         against = np.rint(
             _SCALE
             * CONTRADICTION
-            * np.where(occupied, 1.0, np.where(unknown, UNKNOWN_CONTRADICTION, 0.0))
+            * np.where(occupied, 1.0, np.where(unknown, unknown_contradiction, 0.0))
         )
         rows, cols = near.shape
         self._levels = TOP_LEVEL
@@ -213,7 +226,7 @@ class LikelihoodPyramid:
             geometry.origin[0] - pad * self.resolution,
             geometry.origin[1] - pad * self.resolution,
         )
-        self._outside = round(_SCALE * CONTRADICTION * UNKNOWN_CONTRADICTION)
+        self._outside = round(_SCALE * CONTRADICTION * unknown_contradiction)
         shape = (self._levels + 1, rows + pad, cols + pad)
         if math.prod(shape) > CELL_LIMIT:
             raise ValueError(f"a grid of {rows} x {cols} coarse cells is too large to search")

@@ -42,6 +42,7 @@ class LoopOptions:
     max_radius: float = 4.0  # [m] at most
     spread: float = math.radians(12.0)  # [rad] of the search to either side
     map_radius: float = 5.0  # [m] around the robot of old frames that are matched to
+    near_radius: float = 3.5  # [m] around the robot of what was just seen that is matched
     min_cells: int = 80  # obstacle cells of 10 cm seen in the stretch
     min_score: float = 0.65  # as for Localiser, and so
     min_share: float = 0.75
@@ -98,7 +99,7 @@ class LoopClosure:
         """Start without a way."""
         self.options = options or LoopOptions()
         self._band = band or Band()
-        way = 4.0 * self.options.node_way
+        way = 3.0 * self.options.node_way
         self._recent = RecentGrid(self._band, way=way)
         self.nodes: list[Transform] = []
         self._begins: list[float] = []  # [m] of way at which each node begins
@@ -241,7 +242,10 @@ class LoopClosure:
     ) -> Transform | None:
         """Return map_from_odom as the old stretches have it, or None when that is not clear."""
         options = self.options
-        all_ends, all_clear = self._recent.places()
+        all_ends, all_clear = (
+            places[np.hypot(places[:, 0] - pose.x, places[:, 1] - pose.y) <= options.near_radius]
+            for places in self._recent.places()
+        )
         ends = thinned(all_ends, COARSE, 400)
         if len(ends) < options.min_cells:
             return None
@@ -257,7 +261,9 @@ class LoopClosure:
         since = self._way - self._begins[nearest]
         radius = min(options.max_radius, options.search_radius + options.drift_share * since)
         here = compose(map_from_odom, pose.as_tuple())
-        candidates, is_complete = LikelihoodPyramid(occupancy, geometry, field).search(
+        candidates, is_complete = LikelihoodPyramid(
+            occupancy, geometry, field, unknown_contradiction=0.0
+        ).search(
             ends,
             thinned(all_clear, 0.2, 300),
             (pose.x, pose.y),
