@@ -274,6 +274,9 @@ class MapperConfig:
     max_slope: float = option(
         0.52, "rad", "a slope of this angle is an obstacle", low=0.05, high=1.5
     )
+    drift_correction: bool = option(
+        False, "", "match each frame to the map made so far, against the drift of odometry"
+    )
 
 
 @dataclass(frozen=True)

@@ -268,6 +268,14 @@ class BackendUnavailable(PlanningError):
     default_hint = "Use backend='cpu', or 'auto', which takes the fastest that is there."
 
 
+class NotLocalised(PlanningError):
+    """A map was loaded and the robot's place in it is not known, so no way in it can be driven."""
+
+    code = "NOT_LOCALISED"
+    default_message = "The robot does not know its place in the loaded map."
+    default_hint = "Drive or turn it by hand until it does, or load the map with its rough pose."
+
+
 class NoGoal(PlanningError):
     code = "NO_GOAL"
     default_message = "There is no goal to cancel."

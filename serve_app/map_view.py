@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.errors import RhinoError
+from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import MapReader
@@ -72,9 +73,9 @@ class MapView:
         path, goal = overlay_of(nav)
 
         def draw() -> bytes:
-            return encode_png(
-                overview_image(snapshot, pose=pose or snapshot.robot, path=path, goal=goal)
-            )
+            odom = pose or snapshot.robot
+            here = _in_map(odom, snapshot) if odom else None
+            return encode_png(overview_image(snapshot, pose=here, path=path, goal=goal))
 
         return await self._picture("view", snapshot, drawn, draw)
 
@@ -123,6 +124,11 @@ def overlay_of(nav: NavStatus | None) -> tuple[NDArray[np.float64] | None, Pose2
     if nav is None or not nav.state.is_active:
         return None, None
     return nav.path, nav.adjusted or nav.requested
+
+
+def _in_map(pose: Pose2D, snapshot: MapSnapshot) -> Pose2D:
+    """Return a pose given in odom where the map has it."""
+    return Pose2D(*compose(snapshot.map_from_odom.as_tuple(), pose.as_tuple()))
 
 
 def _rounded(pose: Pose2D | None) -> str:

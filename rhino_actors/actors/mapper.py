@@ -21,6 +21,7 @@ from rhino_actors.config import RhinoConfig, state_dir
 from rhino_actors.errors import NoMap, NotAvailable, RhinoError, StorageError
 from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
+from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
@@ -70,6 +71,7 @@ class MapperActor:
         self._put = put
         self._was_restarted = was_restarted
         self._layers = MapLayers(config.mapper, config.robot)
+        self._whereabouts = Whereabouts(config.mapper, config.robot)
         # Where odom lies in the map: frames are moved by it before they are fused.
         self._map_from_odom = NO_CORRECTION
         self._working = asyncio.Lock()  # one at a time changes the map, or looks into its tiles
@@ -313,6 +315,7 @@ class MapperActor:
             "known_area": self._layers.known_area,
             "robot": self._robot,
             "map_from_odom": self._map_from_odom,
+            "localised": self._whereabouts.status.is_usable,
         }
         reference = self._put_patch(self._seq, self._seq + 1) if self._differs else None
         self._differs = False
@@ -322,7 +325,16 @@ class MapperActor:
 
     def _integrate(self, frame: LidarFrame) -> None:
         started = time.monotonic()
-        self._layers.integrate(frame, self._map_from_odom)
+        before, localised = self._map_from_odom, self._whereabouts.status
+        self._map_from_odom, may_fuse = self._whereabouts.place(
+            frame, before, self._layers.occupancy.read
+        )
+        if self._whereabouts.status.state is not localised.state:
+            logger.info("%s", self._whereabouts.status.sentence)
+        if self._map_from_odom != before or self._whereabouts.status.state is not localised.state:
+            self._is_published, self._differs = False, True  # readers want it without a new cell
+        if may_fuse:
+            self._layers.integrate(frame, self._map_from_odom)
         now = time.monotonic()
         self._integrate_s.add(now - started)
         self._frame_rate.tick(now)

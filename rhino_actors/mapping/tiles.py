@@ -122,6 +122,7 @@ class MapTiles:
         known_area: float,
         robot: Pose2D | None = None,
         map_from_odom: Pose2D = NO_CORRECTION,
+        localised: bool = True,
     ) -> MapPatch:
         """Return what changed after map `since`, 0 for everything, as the message to whoever has that map.
 
@@ -133,6 +134,7 @@ class MapTiles:
             known_area: [m2]
             robot: where it is in odom.
             map_from_odom: where odom lies in the map.
+            localised: False while the robot's place in a loaded map is not known.
         """
         chosen: list[tuple[Key, _Tile]] = []
         for key in reversed(self._tiles):
@@ -159,6 +161,7 @@ class MapTiles:
             known_area=known_area,
             robot=robot,
             map_from_odom=map_from_odom,
+            localised=localised,
         )
 
     def _replace(

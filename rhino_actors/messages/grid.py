@@ -96,6 +96,8 @@ class MapSnapshot:
     known_area: float  # [m2] of the cells that are not unknown
     robot: Pose2D | None = None  # of base_link in odom at the stamp
     map_from_odom: Pose2D = NO_CORRECTION  # where odom lies in the map; grids are in the frame map
+    # False while the robot's place in a loaded map is not known: nothing in the map can be driven to.
+    localised: bool = True
     # Cells that may differ from the reader's snapshot before this one; None: all, or the grid grew.
     changed: CellWindow | None = None
 

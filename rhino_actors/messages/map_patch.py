@@ -43,6 +43,7 @@ class MapPatch:
     known_area: float  # [m2] of the cells that are not unknown
     robot: Pose2D | None = None  # of base_link in odom at the stamp
     map_from_odom: Pose2D = NO_CORRECTION  # where odom lies in the map; grids are in the frame map
+    localised: bool = True  # as in MapSnapshot
 
     @property
     def is_empty(self) -> bool:
@@ -211,5 +212,6 @@ def _snapshot(
         known_area=patch.known_area,
         robot=patch.robot,
         map_from_odom=patch.map_from_odom,
+        localised=patch.localised,
         changed=changed,
     )

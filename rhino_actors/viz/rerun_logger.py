@@ -6,6 +6,7 @@ this module raises ModuleNotFoundError where Rerun is not installed.
 
 import itertools
 import logging
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import rerun.blueprint as rrb
 from numpy.typing import NDArray
 
 from rhino_actors.config import RhinoConfig, ViewerConfig, state_dir
+from rhino_actors.geometry import transform_points
 from rhino_actors.messages.geometry import Odometry
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import VoxelPatch
@@ -55,6 +57,7 @@ class RerunLogger:
 
     def __init__(self, config: RhinoConfig) -> None:
         self._max_range = config.mapper.max_range
+        self._map_from_odom = (0.0, 0.0, 0.0)  # of the newest map
         self._said: dict[str, object] = {}
         self._faults: set[str] = set()
         self._shown: set[str] = set()
@@ -78,20 +81,24 @@ class RerunLogger:
     def odometry(self, odometry: Odometry, now: float) -> None:
         """Move the robot. `now` here and below: wall clock of the arrival [s]."""
         self._at(now, odometry.stamp)
+        (place,) = transform_points(self._map_from_odom, [odometry.position]).tolist()
+        x, y, z, w = odometry.orientation
+        half = self._map_from_odom[2] / 2.0
+        cos, sin = math.cos(half), math.sin(half)
+        turned = (cos * x - sin * y, cos * y + sin * x, cos * z + sin * w, cos * w - sin * z)
         self._recording.log(
-            ROBOT,
-            rr.Transform3D(
-                translation=odometry.position, quaternion=rr.Quaternion(xyzw=odometry.orientation)
-            ),
+            ROBOT, rr.Transform3D(translation=place, quaternion=rr.Quaternion(xyzw=turned))
         )
         for name in ("vx", "omega"):
             self._plot(f"measured/{name}", getattr(odometry.twist, name))
 
     def lidar(self, frame: LidarFrame, now: float) -> None:
-        """Draw the newest frame in odom. Beams that met nothing and invalid returns are left out."""
+        """Draw the newest frame in the map. Beams that met nothing and invalid returns are left out."""
         self._at(now, frame.stamp)
         distances = np.linalg.norm(frame.points - np.asarray(frame.origin, np.float32), axis=1)
         points = frame.points[distances <= self._max_range]  # NaN is not: it is left out too
+        if self._map_from_odom != (0.0, 0.0, 0.0):
+            points = transform_points(self._map_from_odom, points).astype(np.float32)
         radius = frame.resolution / 2.0 or 0.02
         self._recording.log(LIDAR, rr.Points3D(points, colors=_height_colors(points), radii=radius))
 
@@ -101,7 +108,8 @@ class RerunLogger:
         self._recording.log(CAMERA, rr.EncodedImage(contents=frame.jpeg, media_type="image/jpeg"))
 
     def map(self, snapshot: MapSnapshot, now: float) -> None:
-        """Draw occupancy and costmap on the floor."""
+        """Draw occupancy and costmap on the floor; robot and lidar are drawn where it says that odom lies."""
+        self._map_from_odom = snapshot.map_from_odom.as_tuple()
         if snapshot.is_empty:
             return
         self._at(now, snapshot.stamp)

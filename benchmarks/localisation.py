@@ -1,0 +1,231 @@
+"""Localisation on a saved map, and drift correction while mapping, in the simulated worlds with L1 and drift.
+
+    python benchmarks/localisation.py                            40 starts, maps of the truth and maps we made
+    python benchmarks/localisation.py --worlds office --starts 3 fewer
+    python benchmarks/localisation.py --loops                    loops of 120 m, with and without correction
+
+Drives are simulated once and kept in the folder of --drives, about 2 MB each. A start counts as found when the first
+answer is within 0.15 m and 3 degrees and no later one up to the end of the drive is a wrong one: farther off than
+0.5 m or 10 degrees. Times are CPU times of the thread.
+"""
+
+import argparse
+import math
+import time
+from pathlib import Path
+from tempfile import gettempdir
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from benchmarks.localisation_runs import (
+    Drive,
+    Transform,
+    kept,
+    loop_drive,
+    mapping_drive,
+    random_drive,
+)
+from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
+from rhino_actors.geometry import compose, transform_points
+from rhino_actors.mapping import Localiser, OccupancyMapper, warm_up
+from rhino_actors.mapping.drift_correction import DriftCorrection
+from rhino_actors.mapping.likelihood import surface
+from rhino_actors.mapping.loop_closure import LoopClosure
+from rhino_actors.mapping.submap import Band, obstacle_ends
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.messages.sensors import LidarFrame
+
+SEED = 1  # of the worlds
+BAND = Band()
+GOOD = (0.15, math.radians(3.0))
+WRONG = (0.5, math.radians(10.0))
+
+Grid = tuple[NDArray[np.int8], GridGeometry]
+
+
+def off(found: Transform, true: Transform) -> tuple[float, float]:
+    """Return how far a pose is from the true one [m], [rad]."""
+    return (
+        math.hypot(found[0] - true[0], found[1] - true[1]),
+        abs(math.remainder(found[2] - true[2], math.tau)),
+    )
+
+
+def fuse(mapper: OccupancyMapper, frame: LidarFrame, map_from_odom: Transform) -> None:
+    ((x, y, z),) = transform_points(map_from_odom, [frame.origin]).tolist()
+    mapper.integrate(
+        transform_points(map_from_odom, frame.points),
+        (x, y, z),
+        pose=Pose2D(*compose(map_from_odom, frame.pose.as_tuple())),
+        voxel_size=frame.resolution,
+    )
+
+
+def map_of(name: str, kind: str, folder: Path) -> Grid:
+    """Return the map to localise on: `truth`, or `made` by our own mapper in a drive without drift."""
+    if kind == "truth":
+        truth = make_world(name, SEED).truth_grid()
+        return truth.occupancy, truth.geometry
+    drive = kept(
+        folder,
+        f"map_{name}_{SEED}",
+        lambda: mapping_drive(name, SEED, drift="off", seed=1, limit=1500.0),
+    )
+    mapper = BAND.mapper()
+    for sample in drive.samples:
+        fuse(mapper, sample.frame(1, 0.0), (0.0, 0.0, 0.0))
+    return mapper.occupancy(), mapper.geometry
+
+
+def localise(drive: Drive, grid: Grid) -> tuple[bool, bool]:
+    """Run one drive; print a line; return whether it was found and whether any answer was a wrong one."""
+    localiser = Localiser(*grid, band=BAND)
+    first: tuple[float, float, float, float] | None = None
+    errors: list[tuple[float, float]] = []
+    search, follow, slowest, way = 0.0, 0.0, 0.0, 0.0
+    losses = followed = 0
+    before = drive.start
+    for sample, stamp, true in zip(drive.samples, drive.times, drive.truth, strict=True):
+        frame = sample.frame(1, stamp)
+        way += math.hypot(true[0] - before[0], true[1] - before[1])
+        before, was = true, localiser.is_localised
+        started = time.thread_time()
+        localiser.add_frame(
+            frame.points, frame.origin, frame.pose, voxel_size=frame.resolution, stamp=stamp
+        )
+        spent = time.thread_time() - started
+        if was:
+            follow, followed = follow + spent, followed + 1
+            losses += not localiser.is_localised
+        else:
+            search, slowest = search + spent, max(slowest, spent)
+        if localiser.is_localised:
+            error = off(compose(localiser.map_from_odom, frame.pose.as_tuple()), true)
+            errors.append(error)
+            first = first or (stamp, way, *error)
+    if first is None:
+        print(f"not found: {localiser.status.sentence}")
+        return False, False
+    all_errors = np.array(errors)
+    distance, turn = all_errors.max(axis=0).tolist()
+    print(
+        f"first {first[0]:5.1f} s {first[1]:5.1f} m, off {first[2]:.3f} m {math.degrees(first[3]):.2f} deg; then "
+        f"median {np.median(all_errors[:, 0]):.3f} most {distance:.3f} m {math.degrees(turn):.2f} deg, lost {losses}; "
+        f"search {search:.2f} s, slowest {1000 * slowest:.0f} ms, follow {1000 * follow / max(followed, 1):.2f} ms"
+    )
+    is_wrong = distance > WRONG[0] or turn > WRONG[1]
+    return first[2] <= GOOD[0] and first[3] <= GOOD[1] and not is_wrong, is_wrong
+
+
+def quality(mapper: OccupancyMapper, name: str) -> float:
+    """Return the intersection over union of obstacle cells with the truth's seen surface, within one cell."""
+    occupancy, geometry = mapper.occupancy(), mapper.geometry
+    truth = make_world(name, SEED).truth_grid()
+    solid = truth.occupancy >= 65
+    faces = truth.geometry.world_from_cells(np.argwhere(surface(solid, truth.occupancy < 0)))
+    known = geometry.world_from_cells(np.argwhere(occupancy >= 0))
+    faces = faces[cKDTree(known).query(faces)[0] <= 2.0 * geometry.resolution]
+    made = geometry.world_from_cells(np.argwhere(occupancy >= 65))
+    blocks = truth.geometry.world_from_cells(np.argwhere(solid))
+    reach = 1.5 * geometry.resolution
+    right = int(np.count_nonzero(cKDTree(blocks).query(made)[0] <= reach))
+    missed = int(np.count_nonzero(cKDTree(made).query(faces)[0] > reach))
+    return right / (len(made) + missed)
+
+
+def map_a_loop(drive: Drive, name: str, *, matches: bool, closes: bool) -> str:
+    """Map a drive from drifting odometry; return a line of figures."""
+    mapper, correction, loops = BAND.mapper(), DriftCorrection(), LoopClosure(band=BAND)
+    spent = slowest = 0.0
+    pose: Transform = (0.0, 0.0, 0.0)
+    map_from_odom = pose
+    for index, (sample, stamp) in enumerate(zip(drive.samples, drive.times, strict=True)):
+        frame = sample.frame(1, stamp)
+        started = time.thread_time()
+        if matches and index:
+            correction.map_from_odom = map_from_odom
+            ends = obstacle_ends(frame.points, frame.pose, BAND)
+            map_from_odom = correction.correct(
+                mapper.occupancy(), mapper.geometry, ends, frame.pose
+            )
+        if closes:
+            closed = loops.add_frame(
+                frame.points,
+                frame.origin,
+                frame.pose,
+                map_from_odom,
+                voxel_size=frame.resolution,
+                stamp=stamp,
+            )
+            if closed is not None:
+                map_from_odom, mapper = closed, BAND.mapper()
+                for old in loops.frames():
+                    mapper.integrate(
+                        old.points, old.origin, pose=old.pose, voxel_size=old.voxel_size
+                    )
+        took = time.thread_time() - started
+        spent, slowest = spent + took, max(slowest, took)
+        fuse(mapper, frame, map_from_odom)
+        pose = compose(map_from_odom, frame.pose.as_tuple())
+    distance, turn = off(pose, drive.truth[-1])
+    return (
+        f"end {distance:.3f} m {math.degrees(turn):.2f} deg, IoU {quality(mapper, name):.3f}, "
+        f"{1000 * spent / len(drive.samples):.1f} ms a frame, slowest {1000 * slowest:.0f} ms, "
+        f"closed {loops.closed}, refused {loops.refused}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--worlds", nargs="+", choices=sorted(WORLDS), default=sorted(WORLDS))
+    parser.add_argument("--starts", type=int, default=10, help="of each world")
+    parser.add_argument("--duration", type=float, default=60.0, help="of a drive [s]")
+    parser.add_argument("--maps", nargs="+", choices=("truth", "made"), default=("truth", "made"))
+    parser.add_argument("--base", choices=("kinematic", "walking"), default="kinematic")
+    parser.add_argument("--loops", action="store_true", help="drift correction instead")
+    parser.add_argument("--loop-seeds", type=int, default=2, help="loops of each world")
+    parser.add_argument("--drives", type=Path, default=Path(gettempdir()) / "rhino-drives")
+    chosen = parser.parse_args()
+    warm_up(with_voxels=False)
+    if chosen.loops:
+        for name in chosen.worlds:
+            for seed in range(1, chosen.loop_seeds + 1):
+                drive = kept(
+                    chosen.drives,
+                    f"loop_{name}_{seed}",
+                    lambda name=name, seed=seed: loop_drive(name, SEED, seed=seed),
+                )
+                for title, matches, closes in (
+                    ("odometry", False, False),
+                    ("matching", True, False),
+                    ("with loops", True, True),
+                ):
+                    line = map_a_loop(drive, name, matches=matches, closes=closes)
+                    print(f"{name} {seed} {title:<10} {line}", flush=True)
+        return
+    for kind in chosen.maps:
+        found = wrong = count = 0
+        for name in chosen.worlds:
+            grid = map_of(name, kind, chosen.drives)
+            for seed in range(chosen.starts):
+                suffix = "" if chosen.base == "kinematic" else f"_{chosen.base}"
+                drive = kept(
+                    chosen.drives,
+                    f"start_{name}_{SEED}_{seed}{suffix}",
+                    lambda name=name, seed=seed: random_drive(
+                        name, SEED, seed=seed, duration=chosen.duration, base=chosen.base
+                    ),
+                )
+                print(f"{kind:<5} {name:<9} {seed:2d} ", end="")
+                is_found, is_wrong = localise(drive, grid)
+                found, wrong, count = found + is_found, wrong + is_wrong, count + 1
+        print(f"{kind}: {found} of {count} found, {wrong} with a wrong answer", flush=True)
+
+
+if __name__ == "__main__":
+    main()

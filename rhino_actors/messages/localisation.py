@@ -1,0 +1,27 @@
+"""Whether the robot knows where it is in a saved map."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LocalisationState(StrEnum):
+    """How the frames map and odom are joined."""
+
+    UNKNOWN = "unknown"  # no saved map is loaded: the map is the one being made, nothing to find
+    SEARCHING = "searching"  # a map is loaded, the robot's place in it is not known yet
+    LOCALISED = "localised"
+    LOST = "lost"  # it was known, and what the lidar sees does not fit it any more
+
+
+@dataclass(frozen=True, slots=True)
+class LocalisationStatus:
+    """The present state, with what it rests on."""
+
+    state: LocalisationState = LocalisationState.UNKNOWN
+    share: float = 0.0  # of the lidar's points that lie on the map's obstacles, 0..1
+    sentence: str = ""  # for people
+
+    @property
+    def is_usable(self) -> bool:
+        """True if goals in the map may be driven to: localised, or no saved map to be localised on."""
+        return self.state in (LocalisationState.UNKNOWN, LocalisationState.LOCALISED)
