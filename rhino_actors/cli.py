@@ -24,6 +24,7 @@ from rhino_actors.main import deploy
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import RobotStatus
 from rhino_actors.ray_cluster import prepare_ray_environment
+from rhino_actors.robot_commands import register
 from rhino_actors.run_record import (
     RunRecord,
     check_nothing_runs,
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 poi_app = typer.Typer(no_args_is_help=True, help="Points of interest: named places.")
 app.add_typer(poi_app, name="poi")
+register(app)
 console = Console()
 errors = Console(stderr=True)
 
