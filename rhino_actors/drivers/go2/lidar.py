@@ -37,7 +37,7 @@ _LONG_MARK = (2, 0)
 class VoxelMessage:
     """A voxel map message, split and checked but not unpacked."""
 
-    stamp: float  # [s] the device's own, to seven digits: data, not a clock
+    stamp: float  # [s] the device's own, to seven digits: data, not a clock; nan when it cannot be read
     resolution: float  # [m] edge of a cell
     origin: tuple[float, float, float]  # [m] in odom of the centre of cell (0, 0, 0)
     src_size: int  # [bytes] of the block when unpacked
@@ -120,13 +120,13 @@ def read_voxel_message(message: bytes) -> VoxelMessage:
             raise LidarDecodeError(f"The voxel map is {fields['width']} cells wide.")
         x, y, z = (_number(value) for value in fields["origin"])
         read = VoxelMessage(
-            stamp=_number(fields["stamp"]),
+            stamp=_stamp(fields.get("stamp")),
             resolution=_number(fields["resolution"]),
             origin=(x, y, z),
             src_size=fields["src_size"],
             payload=message[start + length :],
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise LidarDecodeError(f"The header cannot be read: {error!r}.") from error
     _layers(read.src_size)
     _check_lattice(read.resolution, read.origin)
@@ -187,6 +187,14 @@ def _check_lattice(resolution: Any, origin: Any) -> None:
         raise LidarDecodeError(f"A cell is {cell} m wide.")
     if len(place) != 3 or not all(abs(value) <= MAX_COORDINATE for value in place):
         raise LidarDecodeError(f"The origin is {place}.")
+
+
+def _stamp(value: Any) -> float:
+    """Return a stamp, nan for one that is none: a frame is not lost for what nothing reads."""
+    try:
+        return _number(value)
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _number(value: Any) -> float:

@@ -20,6 +20,7 @@ class OdometryReader:
         self._recent: deque[tuple[float, float, float, float]] = deque()  # arrival, x, y, yaw
         self._offset = math.inf  # smallest arrival minus device stamp
         self._late_since: float | None = None
+        self._last_stamp = math.nan
         self.dropped = 0
 
     def restart(self) -> None:
@@ -49,8 +50,10 @@ class OdometryReader:
         return odometry
 
     def _waited(self, device_stamp: float, now: float) -> bool:
-        if math.isnan(device_stamp):
-            return False
+        frozen = device_stamp == self._last_stamp
+        self._last_stamp = device_stamp
+        if frozen or math.isnan(device_stamp):
+            return False  # a clock that does not run says nothing
         offset = now - device_stamp
         self._offset = min(self._offset, offset)
         if offset - self._offset <= MAX_LAG_S:
