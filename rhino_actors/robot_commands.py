@@ -1,18 +1,116 @@
 """Commands around a real Go2, or a simulated one on the network: they need no deployment."""
 
 import asyncio
+import dataclasses
+import os
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
+
+from rhino_actors.config import RhinoConfig, load_config
+from rhino_actors.errors import ConfigError
+from rhino_actors.run_record import check_nothing_runs
 
 console = Console()
+COLORS = {"ok": "green", "note": "yellow", "fix": "bold red"}
+
+RobotIp = Annotated[str | None, typer.Option(help="address of the robot")]
+Source = Annotated[str, typer.Option("--config", help="go2, or the path of a configuration.yaml")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `rhino`."""
-    for name, command in (("peer", peer),):
-        app.command(name)(command)
+    for command in (peer, discover, doctor, calibrate):
+        app.command()(command)
+
+
+def discover(
+    timeout: Annotated[float, typer.Option(help="how long to wait for answers [s]")] = 2.0,
+) -> None:
+    """Find robots on this network.
+
+    Examples:  rhino discover  ·  rhino discover --timeout 5
+    """
+    from rhino_actors.drivers.go2.discovery import discover as find
+
+    try:
+        found = asyncio.run(find(timeout))
+    except OSError as error:
+        raise ConfigError(
+            f"This host cannot listen for answers: {error.strerror}.",
+            "Another program that looks for robots may run: end it.",
+        ) from error
+    for robot in found:
+        console.print(f"{robot.ip}  {robot.serial}", highlight=False)
+    if not found:
+        console.print("No robot answered.")
+        console.print(
+            "It answers in the network that it was given in the app (STA mode); its own Wi-Fi is at 192.168.12.1.",
+            style="dim",
+        )
+        raise typer.Exit(1)
+
+
+def doctor(robot_ip: RobotIp = None, source: Source = "go2") -> None:
+    """Check this host and the robot: one line each, with what to do. Nothing moves.
+
+    Examples:  rhino doctor  ·  rhino doctor --robot-ip 192.168.12.1
+    """
+    config = _config(source, robot_ip)
+    from rhino_actors.drivers.go2.doctor import Verdict, examine
+
+    async def run() -> int:
+        bad = 0
+        async for check in examine(config, _aes_key(config)):
+            bad += check.verdict is Verdict.BAD
+            word = Text(f"{check.verdict.value:<5}", COLORS[check.verdict.value])
+            fix = f"  -> {check.fix}" if check.fix else ""
+            console.print(
+                word, f"{check.name:<13} {check.text}{fix}", highlight=False, soft_wrap=True
+            )
+        return bad
+
+    if asyncio.run(run()):
+        raise typer.Exit(1)
+
+
+def calibrate(
+    robot_ip: RobotIp = None,
+    source: Source = "go2",
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask before it drives")] = False,
+) -> None:
+    """Drive a short, slow sequence and store how this robot takes velocities.
+
+    Examples:  rhino calibrate --robot-ip 192.168.12.1
+    """
+    config = _config(source, robot_ip)
+    check_nothing_runs()
+    from rhino_actors.drivers.go2.calibrate import ROOM
+    from rhino_actors.drivers.go2.calibrate import calibrate as drive
+    from rhino_actors.drivers.go2.calibration import save_calibration
+
+    if not yes:
+        typer.confirm(f"The robot will drive by itself. Does it stand, with {ROOM}?", abort=True)
+    plain = dataclasses.replace(config.go2, scale_vx=1.0, scale_vy=1.0, scale_omega=1.0)
+    found = asyncio.run(
+        drive(plain, _aes_key(config), lambda line: console.print(line, highlight=False))
+    )
+    path = save_calibration(config.robot.name, found, config.paths)
+    console.print(f"stored for {config.robot.name}: {path}", soft_wrap=True)
+
+
+def _config(source: str, robot_ip: str | None) -> RhinoConfig:
+    from rhino_actors.drivers.go2.platform import check_config
+
+    config = load_config(source, {} if robot_ip is None else {"go2.robot_ip": robot_ip})
+    check_config(config.go2)
+    return config
+
+
+def _aes_key(config: RhinoConfig) -> str:
+    return os.environ.get("RHINO_GO2_AES_KEY", "") or config.go2.aes_key
 
 
 def peer(

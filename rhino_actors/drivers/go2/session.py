@@ -319,19 +319,16 @@ class RobotSession:
                 logger.warning("a velocity could not be sent: %s", error)
 
     def _send_one(self, outgoing: Outgoing) -> None:
-        config, lifetime = self._config, self._config.command_max_age_s
-        number, twist = self._requests.number(), outgoing.twist
-        by_sticks = config.velocity_api == "joystick"
         if outgoing.kind is Kind.STOP:
+            number = self._requests.number()
             text = protocol.request(protocol.SPORT, protocol.STOP_MOVE, number)
-            self._channel.send_expiring(text, lifetime)
-            if not by_sticks:
-                number = self._requests.number()
-                zero = protocol.move_parameter(0.0, 0.0, 0.0)
-                text = protocol.request(protocol.SPORT, protocol.MOVE, number, zero)
-                self._channel.send_expiring(text, lifetime)
-                return
-        if by_sticks:
+            self._channel.send_expiring(text, self._config.command_max_age_s)
+        self.send_once(self._config.velocity_api, outgoing.twist)
+
+    def send_once(self, velocity_api: str, twist: Twist2D) -> None:
+        """Send one velocity, not repeated and not guarded: for calibration. Raises NotConnected."""
+        config = self._config
+        if velocity_api == "joystick":
             text = protocol.envelope("msg", protocol.JOYSTICK_TOPIC, sticks(config, twist))
         else:
             parameter = protocol.move_parameter(
@@ -339,8 +336,9 @@ class RobotSession:
                 config.scale_vy * twist.vy,
                 config.scale_omega * twist.omega,
             )
+            number = self._requests.number()
             text = protocol.request(protocol.SPORT, protocol.MOVE, number, parameter)
-        self._channel.send_expiring(text, lifetime)
+        self._channel.send_expiring(text, config.command_max_age_s)
 
     # connecting
 

@@ -304,3 +304,20 @@ def test_patience_is_for_the_test_alone() -> None:
     config = replace(Go2Config())
     assert config.odometry_max_age_s <= 0.25 and config.command_max_age_s <= 0.3
     assert config.hold_timeout_s <= 0.3 and config.lost_after_s == 1.0
+
+
+async def test_the_robot_is_found_by_the_multicast_question() -> None:
+    from rhino_actors.drivers.go2.discovery import discover
+
+    host = new_host()
+    peer = RobotPeer(RoomBody(), PeerOptions(host=host, serial="B42FOUND"))
+    await peer.start()
+    try:
+        found = []
+        for _ in range(5):
+            found = [robot for robot in await discover(1.0) if robot.ip == host]
+            if found:
+                break
+    finally:
+        await peer.close()
+    assert [robot.serial for robot in found] == ["B42FOUND"]
