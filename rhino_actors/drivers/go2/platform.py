@@ -14,6 +14,7 @@ from rhino_actors.drivers.go2 import protocol, wire
 from rhino_actors.drivers.go2.calibration import apply_calibration, load_calibration
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.link import RobotLink
+from rhino_actors.drivers.go2.voxel_kernel import warm_up
 from rhino_actors.drivers.platform import check_command
 from rhino_actors.errors import ConfigError, LidarDecodeError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
@@ -49,6 +50,7 @@ class Go2Platform:
         check_config(config)
         if config.calibrated:
             config = apply_calibration(config, load_calibration(robot.name, paths))
+        warm_up()
         self._config = config
         self._link: RobotLink | None = None
         self._odometry: Odometry | None = None
