@@ -75,7 +75,7 @@ def decode_voxel_frame(
     from rhino_actors.drivers.go2.voxel_kernel import centres  # numba takes a second to import
 
     x, y, z = (float(value) for value in origin)
-    points = centres(packed, float(resolution), (x, y, z))
+    points = centres(packed, WIDTH, float(resolution), (x, y, z))
     points.flags.writeable = False
     return points
 
