@@ -34,6 +34,7 @@ from rhino_actors.messages.maps import MapContent
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import RobotStatus
 from rhino_actors.ray_cluster import prepare_ray_environment
+from rhino_actors.robot_commands import register
 from rhino_actors.run_record import (
     RunRecord,
     check_nothing_runs,
@@ -57,6 +58,7 @@ map_app = typer.Typer(
 app.add_typer(map_app, name="map")
 fault_app = typer.Typer(no_args_is_help=True, help="Faults of the simulation, on demand.")
 app.add_typer(fault_app, name="fault")
+register(app)
 console = Console()
 errors = Console(stderr=True)
 
@@ -77,7 +79,10 @@ ACTOR_CLASSES = {
 
 @app.command("deploy")
 def deploy_command(
-    source: Annotated[str, typer.Argument(help="sim, or the path of a configuration.yaml")],
+    source: Annotated[str, typer.Argument(help="sim, go2, or the path of a configuration.yaml")],
+    robot_ip: Annotated[
+        str | None, typer.Option(help="address of the Go2; rhino discover finds it")
+    ] = None,
     world: Annotated[str | None, typer.Option(help="scene, or the .yaml of a ROS map")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the scene")] = None,
     walking: Annotated[
@@ -98,9 +103,11 @@ def deploy_command(
 ) -> None:
     """Start everything; Ctrl-C stops the robot, then all.
 
-    Examples:  rhino deploy sim  ·  rhino deploy sim --explore  ·  rhino deploy my_robot.yaml --detach
+    Examples:  rhino deploy sim --explore  ·  rhino deploy go2 --robot-ip 192.168.12.1  ·  rhino deploy my.yaml
     """
     overrides = {
+        "go2.robot_ip": robot_ip,
+        "go2.aes_key": os.environ.get("RHINO_GO2_AES_KEY"),
         "mujoco.world": _world(world),
         "mujoco.seed": seed,
         "mujoco.base": "walking" if walking else None,

@@ -127,6 +127,75 @@ class MujocoConfig:
 
 
 @dataclass(frozen=True)
+class Go2Config:
+    """The real Go2, over its own WebRTC."""
+
+    robot_ip: str = option("", "", "address of the robot; `rhino discover` finds it")
+    aes_key: str = option(
+        "", "", "32 hexadecimal digits, firmware from 1.1.15; RHINO_GO2_AES_KEY comes first"
+    )
+    connect_timeout_s: float = option(
+        15.0, "s", "longest wait for the connection once the robot answered", low=1.0, high=60.0
+    )
+    lost_after_s: float = option(
+        1.0, "s", "silence after which the link counts as lost", low=0.3, high=10.0
+    )
+    reconnect_after_s: float = option(
+        3.0, "s", "silence after which it connects anew", low=1.0, high=30.0
+    )
+    velocity_api: str = option(
+        "move", "", "move (sport request, m/s) or joystick (the remote control's sticks)"
+    )
+    velocity_rate_hz: float = option(
+        20.0, "Hz", "how often a velocity is sent while moving", low=5.0, high=50.0
+    )
+    hold_timeout_s: float = option(
+        0.25, "s", "the driver's own dead-man: a twist older than this is zero", low=0.05, high=2.0
+    )
+    command_max_age_s: float = option(
+        0.25, "s", "a velocity not delivered in this time is thrown away", low=0.05, high=1.0
+    )
+    odometry_max_age_s: float = option(
+        0.25, "s", "no velocity is sent when odometry is older", low=0.1, high=2.0
+    )
+    max_buffered_bytes: int = option(
+        400, "bytes", "no velocity is sent when more waits to be sent", low=0, high=100_000
+    )
+    scale_vx: float = option(
+        1.0, "", "velocity asked for per velocity wanted, forward", low=-5.0, high=5.0
+    )
+    scale_vy: float = option(
+        1.0, "", "velocity asked for per velocity wanted, left", low=-5.0, high=5.0
+    )
+    scale_omega: float = option(
+        1.0, "", "velocity asked for per velocity wanted, turning", low=-5.0, high=5.0
+    )
+    stick_vx: float = option(
+        0.67, "s/m", "stick `ly` per velocity forward; its sign too", low=-10.0, high=10.0
+    )
+    stick_vy: float = option(
+        -1.0, "s/m", "stick `lx` per velocity to the left; its sign too", low=-10.0, high=10.0
+    )
+    stick_omega: float = option(
+        -0.5, "s/rad", "stick `rx` per turning to the left; its sign too", low=-10.0, high=10.0
+    )
+    calibrated: bool = option(
+        True, "", "use what `rhino calibrate` stored for this robot instead of the numbers above"
+    )
+    obstacle_avoidance: str = option(
+        "keep", "", "the robot's own obstacle avoidance: keep, on or off"
+    )
+    lidar_x: float = option(0.289, "m", "lidar's place in base_link", low=-1.0, high=1.0)
+    lidar_z: float = option(-0.047, "m", "lidar's place in base_link", low=-1.0, high=1.0)
+    camera: bool = option(True, "", "receive the front camera's video")
+    camera_rate_hz: float = option(15.0, "Hz", "most pictures per second", low=0.1, high=30.0)
+    camera_width: int = option(
+        1280, "px", "pictures are scaled down to this width", low=160, high=1920
+    )
+    camera_quality: int = option(75, "", "JPEG quality", low=10, high=100)
+
+
+@dataclass(frozen=True)
 class GateConfig:
     """MotionGate: the one place a twist leaves from."""
 
@@ -412,10 +481,11 @@ class PathsConfig:
 class RhinoConfig:
     """One deployment."""
 
-    driver: str = option("mujoco", "", "mujoco or fake")
+    driver: str = option("mujoco", "", "mujoco, fake or go2")
     robot: RobotConfig = section(RobotConfig)
     fake: FakeConfig = section(FakeConfig)
     mujoco: MujocoConfig = section(MujocoConfig)
+    go2: Go2Config = section(Go2Config)
     gate: GateConfig = section(GateConfig)
     follower: FollowerConfig = section(FollowerConfig)
     collision: CollisionConfig = section(CollisionConfig)
@@ -430,8 +500,8 @@ class RhinoConfig:
     paths: PathsConfig = section(PathsConfig)
 
     def __post_init__(self) -> None:
-        if self.driver not in ("mujoco", "fake"):
-            raise ConfigError(f"driver is {self.driver!r}.", "Known drivers: mujoco, fake.")
+        if self.driver not in ("mujoco", "fake", "go2"):
+            raise ConfigError(f"driver is {self.driver!r}.", "Known drivers: mujoco, fake, go2.")
         name = self.robot.name
         if not name or not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
             raise ConfigError(

@@ -121,6 +121,48 @@ class NotConnected(PlatformError):
     default_hint = "rhino status shows the link; rhino logs the reason."
 
 
+class RobotUnreachable(NotConnected):
+    """Nothing answers at the robot's address, or no service that connects clients."""
+
+    code = "ROBOT_UNREACHABLE"
+    default_message = "No robot answers at that address."
+    default_hint = "rhino discover finds robots on the network; rhino doctor says what is wrong."
+
+
+class RobotBusy(NotConnected):
+    code = "ROBOT_BUSY"
+    default_message = "Another app is connected to the robot, and it serves one at a time."
+    default_hint = "Close the app on the phone and other programs; rhino tries again by itself."
+
+
+class RobotKeyMissing(NotConnected):
+    code = "ROBOT_KEY_MISSING"
+    default_message = "The robot's firmware asks for its own AES-128 key, and none is configured."
+    default_hint = (
+        "Put its 32 hexadecimal digits into RHINO_GO2_AES_KEY or go2.aes_key; docs/real-robot.md."
+    )
+
+
+class RobotKeyRejected(NotConnected):
+    code = "ROBOT_KEY_REJECTED"
+    default_message = "The AES-128 key is not this robot's."
+    default_hint = "Each robot has a key of its own: read it again; docs/real-robot.md says how."
+
+
+class SignallingFailed(NotConnected):
+    code = "SIGNALLING_FAILED"
+    default_message = "The robot's connection service gave an answer that rhino does not know."
+    default_hint = "The firmware may be newer than rhino: rhino doctor shows what it answered."
+
+
+class ChannelNotOpened(NotConnected):
+    """The robot answered, but the connection did not come about; the message names the layer that stalled."""
+
+    code = "CHANNEL_NOT_OPENED"
+    default_message = "The connection to the robot did not come about in time."
+    default_hint = "Wait 20 s and try again; when it stays so, restart the robot."
+
+
 class CommandRejected(PlatformError):
     code = "COMMAND_REJECTED"
     default_message = "The robot refused the command."

@@ -189,7 +189,7 @@ class Deployment:
         )
 
     async def _start(self) -> None:
-        logger.info("configuration:\n%s", yaml.safe_dump(config_to_tree(self._config)))
+        logger.info("configuration:\n%s", yaml.safe_dump(_without_secrets(self._config)))
         # On this thread: Ray's processes get SIGKILL when the thread that started them ends. It blocks the
         # loop, in which nothing else runs yet.
         self._start_ray()
@@ -445,6 +445,14 @@ class Deployment:
             for handle in self._graph.handles.values():
                 ray.kill(handle)
         ray.shutdown()
+
+
+def _without_secrets(config: RhinoConfig) -> dict[str, Any]:
+    """Return the configuration as it may stand in a log."""
+    tree = config_to_tree(config)
+    if tree["go2"]["aes_key"]:
+        tree["go2"]["aes_key"] = "(set)"
+    return tree
 
 
 def _check_port(host: str, port: int) -> None:

@@ -47,7 +47,13 @@ def test_every_option_is_documented_with_a_meaning(generator: ModuleType) -> Non
             assert spec.metadata["doc"].strip(), f"{kind.__name__}.{spec.name}"
 
 
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "cluster/README.md", "docs/maps.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "cluster/README.md",
+    "docs/maps.md",
+    "docs/real-robot.md",
+)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -670,6 +670,10 @@ class PlatformActor:
 def _build_driver(config: RhinoConfig) -> Platform:
     if config.driver == "fake":
         return FakePlatform(config.fake, config.robot)
+    if config.driver == "go2":
+        from rhino_actors.drivers.go2.platform import Go2Platform  # needs the `go2` extra
+
+        return Go2Platform(config.go2, config.robot, config.paths)
     from rhino_actors.drivers.mujoco.platform import MujocoPlatform  # needs the `sim` extra
 
     return MujocoPlatform(config.mujoco, config.robot)

@@ -25,7 +25,6 @@ MAX_LAYERS = 128  # the robot sends 38; far more is not a message of its
 MAX_COORDINATE = 1e6  # [m] beyond which an origin is damage
 TOPIC = "rt/utlidar/voxel_map_compressed"
 
-_ROW_BYTES = WIDTH // 8
 _MAX_BLOCK = MAX_LAYERS * LAYER_BYTES * 256 // 255 + 64  # LZ4 never makes data longer than that
 _MAX_HEADER = 65_536
 _SHORT_HEAD = struct.Struct("<2H")
@@ -37,7 +36,7 @@ _LONG_MARK = (2, 0)
 class VoxelMessage:
     """A voxel map message, split and checked but not unpacked."""
 
-    stamp: float  # [s] the device's own, to seven digits: data, not a clock
+    stamp: float  # [s] the device's own, to seven digits: data, not a clock; nan when it cannot be read
     resolution: float  # [m] edge of a cell
     origin: tuple[float, float, float]  # [m] in odom of the centre of cell (0, 0, 0)
     src_size: int  # [bytes] of the block when unpacked
@@ -71,8 +70,39 @@ def decode_voxel_frame(
     Raises:
         LidarDecodeError: the block is damaged, or a value cannot be one of a voxel map's.
     """
-    layers = _layers(src_size)
     _check_lattice(resolution, origin)
+    packed = unpack_voxel_frame(payload, src_size=src_size)
+    from rhino_actors.drivers.go2.voxel_kernel import centres  # numba takes a second to import
+
+    x, y, z = (float(value) for value in origin)
+    points = centres(packed, WIDTH, float(resolution), (x, y, z))
+    points.flags.writeable = False
+    return points
+
+
+def obstacle_columns(packed: NDArray[np.uint8], low: int, high: int) -> NDArray[np.bool_]:
+    """Return which columns hold an occupied cell in the layers from `low` to below `high`.
+
+    Args:
+        packed: (layers * 2048,) uint8, as `unpack_voxel_frame` returns them.
+        low: first layer.
+        high: first layer above; those beyond the map are none.
+
+    Returns:
+        (128, 128) bool, [y, x].
+    """
+    layers = packed.reshape(-1, LAYER_BYTES)[max(low, 0) : max(high, 0)]
+    any_layer = np.bitwise_or.reduce(layers, axis=0, initial=np.uint8(0))
+    return np.unpackbits(any_layer).reshape(WIDTH, WIDTH).view(np.bool_)
+
+
+def unpack_voxel_frame(payload: bytes, *, src_size: int) -> NDArray[np.uint8]:
+    """Return the packed layers (layers * 2048,) uint8 of a voxel map, read-only.
+
+    Raises:
+        LidarDecodeError: the block is damaged, or the size cannot be one of a voxel map.
+    """
+    _layers(src_size)
     try:
         block = memoryview(payload)
     except TypeError:
@@ -87,9 +117,7 @@ def decode_voxel_frame(
         raise LidarDecodeError(
             f"The block unpacks to {len(unpacked)} bytes, the header says {src_size}."
         )
-    points = _centres(np.frombuffer(unpacked, np.uint8), layers, resolution, origin)
-    points.flags.writeable = False
-    return points
+    return np.frombuffer(unpacked, np.uint8)
 
 
 def encode_voxel_frame(packed: NDArray[np.uint8]) -> bytes:
@@ -120,13 +148,13 @@ def read_voxel_message(message: bytes) -> VoxelMessage:
             raise LidarDecodeError(f"The voxel map is {fields['width']} cells wide.")
         x, y, z = (_number(value) for value in fields["origin"])
         read = VoxelMessage(
-            stamp=_number(fields["stamp"]),
+            stamp=_stamp(fields.get("stamp")),
             resolution=_number(fields["resolution"]),
             origin=(x, y, z),
             src_size=fields["src_size"],
             payload=message[start + length :],
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise LidarDecodeError(f"The header cannot be read: {error!r}.") from error
     _layers(read.src_size)
     _check_lattice(read.resolution, read.origin)
@@ -153,20 +181,6 @@ def write_voxel_message(
     return _SHORT_HEAD.pack(len(header), 0) + header + encode_voxel_frame(packed)
 
 
-def _centres(
-    packed: NDArray[np.uint8], layers: int, resolution: float, origin: Sequence[float]
-) -> NDArray[np.float32]:
-    assert packed.size == layers * LAYER_BYTES
-    used = np.flatnonzero(packed)  # few bytes hold anything
-    which, bit = np.nonzero(np.unpackbits(packed[used]).reshape(-1, 8))
-    byte = used[which]
-    points = np.empty((len(byte), 3), np.float32)
-    points[:, 0] = (byte % _ROW_BYTES * 8 + bit) * resolution + origin[0]
-    points[:, 1] = byte % LAYER_BYTES // _ROW_BYTES * resolution + origin[1]
-    points[:, 2] = byte // LAYER_BYTES * resolution + origin[2]
-    return points
-
-
 def _layers(src_size: Any) -> int:
     if isinstance(src_size, bool) or not isinstance(src_size, (int, np.integer)):
         raise LidarDecodeError(f"src_size is {src_size!r}.")
@@ -187,6 +201,14 @@ def _check_lattice(resolution: Any, origin: Any) -> None:
         raise LidarDecodeError(f"A cell is {cell} m wide.")
     if len(place) != 3 or not all(abs(value) <= MAX_COORDINATE for value in place):
         raise LidarDecodeError(f"The origin is {place}.")
+
+
+def _stamp(value: Any) -> float:
+    """Return a stamp, nan for one that is none: a frame is not lost for what nothing reads."""
+    try:
+        return _number(value)
+    except (ValueError, OverflowError):
+        return math.nan
 
 
 def _number(value: Any) -> float:

@@ -1,0 +1,206 @@
+"""The real Go2 behind the `Platform` protocol. A process of its own holds the connection."""
+
+import asyncio
+import dataclasses
+import logging
+import os
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from rhino_actors.config import Go2Config, PathsConfig, RobotConfig
+from rhino_actors.drivers.go2 import protocol, wire
+from rhino_actors.drivers.go2.calibration import apply_calibration, load_calibration
+from rhino_actors.drivers.go2.lidar import read_voxel_message
+from rhino_actors.drivers.go2.link import RobotLink
+from rhino_actors.drivers.go2.voxel_kernel import warm_up
+from rhino_actors.drivers.platform import check_command
+from rhino_actors.errors import ConfigError, LidarDecodeError, NotConnected
+from rhino_actors.messages.geometry import Odometry, Twist2D
+from rhino_actors.messages.platform import DriverState, Posture, SportResult
+from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind
+
+KEY_VARIABLE = "RHINO_GO2_AES_KEY"
+STATE_LIMIT_S = 1.0  # without a state from the process, after which nothing of it is believed
+VELOCITY_APIS = ("move", "joystick")
+AVOIDANCE = ("keep", "on", "off")
+
+logger = logging.getLogger(__name__)
+
+
+class Go2Platform:
+    """A Go2 over its own WebRTC. All methods belong to one thread; the getters never wait."""
+
+    simulated = False
+
+    def __init__(
+        self, config: Go2Config, robot: RobotConfig, paths: PathsConfig | None = None
+    ) -> None:
+        """Check the configuration; nothing is started.
+
+        Args:
+            config: address, key, velocity.
+            robot: whose name the calibration is stored under.
+            paths: where it is stored.
+
+        Raises:
+            ConfigError: a value that is not known, or the `go2` extra is not installed.
+        """
+        check_config(config)
+        if config.calibrated:
+            config = apply_calibration(config, load_calibration(robot.name, paths))
+        warm_up()
+        self._config = config
+        self._link: RobotLink | None = None
+        self._odometry: Odometry | None = None
+        self._numbers = {"lidar": 0, "camera": 0}  # of earlier lives
+        self._lidar: LidarFrame | None = None
+        self._lidar_number = 0
+        self._damaged = 0
+
+    async def connect(self) -> None:
+        """Wait until the robot is connected and sends. Raises the NotConnected of the next try that fails."""
+        if self._link is not None and self._link.fault() is not None:
+            await self.close()
+        if self._link is None:
+            first = 0 if self._odometry is None else self._odometry.seq
+            key = os.environ.get(KEY_VARIABLE, "") or self._config.aes_key
+            self._link = RobotLink(self._config, key, first)
+        await asyncio.wrap_future(self._link.request(op="connect"))
+
+    async def close(self) -> None:
+        """Stop the robot and disconnect. May be called twice."""
+        link, self._link = self._link, None
+        if link is None:
+            return
+        link.send_twist(Twist2D())
+        self._numbers["lidar"] += link.lidar[0]
+        self._numbers["camera"] += link.camera[0]
+        self._lidar_number = 0
+        await asyncio.to_thread(link.stop)
+
+    def odometry(self) -> Odometry | None:
+        """Return the newest odometry, or None before the first."""
+        if self._link is not None and self._link.odometry is not None:
+            self._odometry = self._link.odometry
+        return self._odometry
+
+    def lidar(self, newer_than: int) -> LidarFrame | None:
+        """Return the newest voxel map if its seq is greater than `newer_than`, else None."""
+        if self._link is not None and self._link.lidar[0] > self._lidar_number:
+            self._lidar_number, payload = self._link.lidar
+            self._decode(self._numbers["lidar"] + self._lidar_number, payload)
+        frame = self._lidar
+        return frame if frame is not None and frame.seq > newer_than else None
+
+    def camera(self, newer_than: int) -> CameraFrame | None:
+        """Return the newest picture if its seq is greater than `newer_than`, else None."""
+        if self._link is None:
+            return None
+        number, payload = self._link.camera
+        seq = self._numbers["camera"] + number
+        if not number or seq <= newer_than:
+            return None
+        jpeg, width, height, stamp = wire.unpack_camera(payload)
+        return CameraFrame(seq, stamp, jpeg, width, height)
+
+    def send_twist(self, twist: Twist2D) -> None:
+        """Send a body twist; it is lost when not connected."""
+        if self._link is not None:
+            self._link.send_twist(twist)
+
+    async def sport(
+        self, command: str, parameters: Mapping[str, float] | None = None
+    ) -> SportResult:
+        """Carry out a sport command and return the robot's answer.
+
+        Raises:
+            UnknownCommand: not one of SPORT_COMMANDS.
+            NotConnected: no connection, or no answer.
+        """
+        check_command(command)
+        result = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
+        return SportResult(**result)
+
+    async def obstacle_avoidance(self, on: bool) -> bool:
+        """Switch the robot's own obstacle avoidance; return whether it took it. Raises NotConnected."""
+        return await self._serve(
+            protocol.OBSTACLES_AVOID, protocol.SWITCH_AVOID_SET, {"enable": on}
+        )
+
+    async def volume(self, level: int) -> bool:
+        """Set the speaker, 0 to 10; return whether the robot took it. Raises NotConnected."""
+        return await self._serve(protocol.VUI, protocol.VUI_SET_VOLUME, {"volume": level})
+
+    async def light(self, brightness: int) -> bool:
+        """Set the head lamp, 0 to 10; return whether the robot took it. Raises NotConnected."""
+        parameter = {"brightness": brightness}
+        return await self._serve(protocol.VUI, protocol.VUI_SET_BRIGHTNESS, parameter)
+
+    def state(self) -> DriverState:
+        """Return posture, battery, link and faults."""
+        link = self._link
+        if link is None:
+            return DriverState(False, Posture.CHANGING, 0.0, link="lost")
+        fault = link.fault()
+        told = link.state
+        if told is None:
+            faults = () if fault is None else (fault,)
+            return DriverState(False, Posture.CHANGING, 0.0, link="connecting", faults=faults)
+        arrived, state = told
+        if fault is None and time.monotonic() - arrived > STATE_LIMIT_S:
+            fault = "The process of the robot's link does not answer."
+        if fault is not None:
+            return dataclasses.replace(state, connected=False, link="lost", faults=(fault,))
+        if self._damaged:
+            sentence = f"{self._damaged} lidar messages in a row could not be decoded."
+            state = dataclasses.replace(state, faults=(*state.faults, sentence))
+        return state
+
+    def _decode(self, seq: int, payload: bytes) -> None:
+        message, stamp, pose, origin = wire.unpack_lidar(payload)
+        try:
+            voxels = read_voxel_message(message)
+            points = voxels.points()
+        except LidarDecodeError as error:
+            self._damaged += 1
+            logger.warning("a lidar message was dropped: %s", error)
+            return
+        self._damaged = 0
+        self._lidar = LidarFrame(
+            seq=seq,
+            stamp=stamp,
+            points=points,
+            origin=origin,
+            pose=pose,
+            resolution=voxels.resolution,
+            kind=LidarKind.VOXEL,
+            device_stamp=voxels.stamp,
+        )
+
+    async def _serve(self, service: str, api_id: int, parameter: Any) -> bool:
+        code, _ = await self._request(
+            op="request", service=service, api_id=api_id, parameter=parameter
+        )
+        return bool(code == protocol.OK)
+
+    async def _request(self, **fields: Any) -> Any:
+        if self._link is None:
+            raise NotConnected()
+        return await asyncio.wrap_future(self._link.request(**fields))
+
+
+def check_config(config: Go2Config) -> None:
+    """Raise ConfigError for a value that is not known, or when the `go2` extra is not installed."""
+    if find_spec("unitree_webrtc_connect") is None or find_spec("aiortc") is None:
+        raise ConfigError(
+            "The WebRTC client of the Go2 is not installed.",
+            "Install rhino with the extra `go2`: pip install 'rhino-go2[go2]'.",
+        )
+    for key, value, known in (
+        ("velocity_api", config.velocity_api, VELOCITY_APIS),
+        ("obstacle_avoidance", config.obstacle_avoidance, AVOIDANCE),
+    ):
+        if value not in known:
+            raise ConfigError(f"go2.{key} is {value!r}.", f"Known: {', '.join(known)}.")
