@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.rate import Percentiles, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
-from rhino_actors.errors import NoMap, NotAvailable, RhinoError, StorageError
+from rhino_actors.errors import MapTooLarge, NoMap, NotAvailable, RhinoError, StorageError
 from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
 from rhino_actors.mapping.whereabouts import Whereabouts
@@ -404,7 +404,8 @@ class MapperActor:
         Args:
             occupancy: (rows, cols) int8 in the frame map, -1 unknown, 0..100; row 0 is the lowest y.
             geometry: where it lies.
-            initial_pose: where the robot stands on it; None: map and odom are one.
+            initial_pose: roughly where the robot stands on it; None: it may be anywhere. Nothing is fused, and no goal
+                is taken, until the localiser knows.
 
         Returns:
             The new epoch. The first snapshot of it is out.
@@ -422,9 +423,18 @@ class MapperActor:
             odom_from_base = status.odometry.pose.as_tuple()
             correction = Pose2D(*compose(initial_pose.as_tuple(), inverse(odom_from_base)))
         layers = MapLayers(self._config, self._robot_config)
-        await asyncio.to_thread(layers.load, occupancy, geometry)
+        whereabouts = Whereabouts(self._config, self._robot_config)
+
+        def load() -> None:
+            layers.load(occupancy, geometry)
+            try:
+                whereabouts.load(occupancy, geometry, guess=initial_pose)
+            except ValueError as error:
+                raise MapTooLarge(f"The robot cannot be found on this map: {error}.") from error
+
+        await asyncio.to_thread(load)
         async with self._working:
-            self._layers = layers
+            self._layers, self._whereabouts = layers, whereabouts
             self._map_from_odom = correction
             self._epoch = self._frame_epoch = max(self._epoch + 1, time.time_ns() // 1_000_000)
             self._seq = 0
