@@ -390,6 +390,32 @@ def test_window_by_window_is_the_same_as_a_whole_run(carving: str, smoothing: fl
     assert set(np.unique(costmap.cost())) >= {-1, 0, 100}
 
 
+def test_a_small_change_is_felt_as_far_as_in_a_whole_run() -> None:
+    rng = np.random.default_rng(13)
+    mapper, costmap = VoxelMapper(), HeightCostmap()
+    tables = [surface(0.5, x=(x, x + 1.7), y=(y, y + 1.7)) for x, y in ((0.3, 0.3), (2.2, 2.1))]
+    floor = FLOOR[rng.random(len(FLOOR)) < 0.15]
+    for part_ in (floor, *tables):
+        mapper.add_frame(part_, (2.0, 2.0, 1.0))
+    costmap.update(mapper, mapper.take_changed())
+    for turn in range(30):
+        x, y = rng.uniform(0.0, 3.6, 2)
+        width, height = rng.uniform(0.06, 0.4), rng.choice([-0.4, 0.0, 0.3, 0.5, 0.9])
+        spot = surface(float(height), x=(x, x + width), y=(y, y + width))
+        before = costmap.cost(), costmap.inferred()
+        mapper.add_frame(spot, (2.0, 2.0, 1.0))
+        changed = costmap.update(mapper, mapper.take_changed())
+        whole = HeightCostmap()
+        whole.update(mapper, costmap.extent)
+        now = costmap.cost(), costmap.inferred()
+        assert np.array_equal(now[0], whole.cost()), f"turn {turn}"
+        assert np.array_equal(now[1], whole.inferred()), f"turn {turn}"
+        outside = np.ones(now[0].shape, np.bool_)
+        outside[changed.slices] = False
+        for new, old in zip(now, before, strict=True):
+            assert np.array_equal(new[outside], old[outside]), f"turn {turn}"
+
+
 def test_the_cost_of_a_map_is_that_of_its_points() -> None:
     rng = np.random.default_rng(12)
     mapper, costmap = VoxelMapper(), HeightCostmap()
