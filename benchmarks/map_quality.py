@@ -16,6 +16,7 @@ and the share of the floor seen from the way that is known free. Only what was w
 
 import argparse
 import math
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -257,7 +258,7 @@ def main() -> None:
     parser.add_argument("--drift", default="off", choices=("off", "default", "harsh"))
     parser.add_argument("--layers", default="occupancy", choices=tuple(MapLayer))
     parser.add_argument("--carving", default=MapperConfig().carving)
-    parser.add_argument("--cache", type=Path, default=Path("/tmp/rhino-walks"))
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "rhino-walks"))
     parser.add_argument("--pictures", type=Path, help="folder for map_<world>.png")
     arguments = parser.parse_args()
     warm_up()

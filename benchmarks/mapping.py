@@ -276,7 +276,7 @@ from dimos.msgs.nav_msgs.OccupancyGrid import OccupancyGrid
 for line in sys.stdin:
     path, rounds = line.split()
     grid = OccupancyGrid(np.load(path), resolution=0.05)
-    for work in (lambda: simple_inflate(grid, 0.3), lambda: make_navigation_map(grid, 0.33)):
+    for work in (lambda: simple_inflate(grid, 0.3), lambda: make_navigation_map(grid, 0.33, "simple", "voronoi")):
         times = []
         for _ in range(int(rounds)):
             began = time.thread_time(); work(); times.append(1000 * (time.thread_time() - began))
