@@ -149,6 +149,54 @@ class Router:
             costmap, route.poses, snapshot.geometry, first, route.allow_unknown
         )
 
+    def _leaving(
+        self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool
+    ) -> NDArray[np.uint8]:
+        """Return the costmap, eased where the robot stands too near to an obstacle."""
+        geometry = snapshot.geometry
+        return free_start(
+            snapshot.occupancy,
+            snapshot.costmap,
+            geometry,
+            pose.x,
+            pose.y,
+            inflate=lambda window: self._inflate(window, geometry.resolution),
+            footprint_radius=self._robot.inscribed_radius,
+            inflation_radius=self._robot.inflation_radius,
+            allow_unknown=allow_unknown,
+        )
+
+    def _goal_cell(
+        self,
+        costmap: NDArray[np.uint8],
+        start: Cell,
+        wanted: Cell,
+        request: GoalRequest,
+        resolution: float,
+        deadline: float,
+    ) -> Cell:
+        """Return the cell to go to: the wanted one, or the nearest that serves. Raises GoalOccupied, PlanTimedOut."""
+        cost = costmap[wanted]
+        if is_passable(cost, request.allow_unknown):
+            return wanted
+        what = "was never seen" if cost == NO_INFORMATION else "is in an obstacle or too near one"
+        place = f"The goal ({request.x:.2f}, {request.y:.2f}) {what}"
+        if request.strict:
+            raise GoalOccupied(f"{place}.")
+        radius = self._config.goal_search_radius
+        near = nearest_free_goal(
+            costmap,
+            wanted,
+            start,
+            radius=radius,
+            resolution=resolution,
+            allow_unknown=request.allow_unknown,
+            should_stop=lambda: time.perf_counter() > deadline,
+        )
+        if near is None:
+            raise GoalOccupied(f"{place}, and no floor within {radius:.1f} m can be reached.")
+        return near
+
     def _ask(self, geometry: GridGeometry, goal: Cell, allow_unknown: bool) -> bool:
         """Note what is asked for; return True if it is the same as before."""
         asked, self._asked = self._asked, (geometry, goal, allow_unknown)
@@ -197,54 +245,6 @@ class Router:
             except PlanTimedOut:
                 self._field_in_time = False
         return self._guided.plan(start, should_stop=is_late)
-
-    def _leaving(
-        self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool
-    ) -> NDArray[np.uint8]:
-        """Return the costmap, eased where the robot stands too near to an obstacle."""
-        geometry = snapshot.geometry
-        return free_start(
-            snapshot.occupancy,
-            snapshot.costmap,
-            geometry,
-            pose.x,
-            pose.y,
-            inflate=lambda window: self._inflate(window, geometry.resolution),
-            footprint_radius=self._robot.inscribed_radius,
-            inflation_radius=self._robot.inflation_radius,
-            allow_unknown=allow_unknown,
-        )
-
-    def _goal_cell(
-        self,
-        costmap: NDArray[np.uint8],
-        start: Cell,
-        wanted: Cell,
-        request: GoalRequest,
-        resolution: float,
-        deadline: float,
-    ) -> Cell:
-        """Return the cell to go to: the wanted one, or the nearest that serves. Raises GoalOccupied, PlanTimedOut."""
-        cost = costmap[wanted]
-        if is_passable(cost, request.allow_unknown):
-            return wanted
-        what = "was never seen" if cost == NO_INFORMATION else "is in an obstacle or too near one"
-        place = f"The goal ({request.x:.2f}, {request.y:.2f}) {what}"
-        if request.strict:
-            raise GoalOccupied(f"{place}.")
-        radius = self._config.goal_search_radius
-        near = nearest_free_goal(
-            costmap,
-            wanted,
-            start,
-            radius=radius,
-            resolution=resolution,
-            allow_unknown=request.allow_unknown,
-            should_stop=lambda: time.perf_counter() > deadline,
-        )
-        if near is None:
-            raise GoalOccupied(f"{place}, and no floor within {radius:.1f} m can be reached.")
-        return near
 
 
 def _straight(pose: Pose2D, goal: tuple[float, float]) -> NDArray[np.float64]:
