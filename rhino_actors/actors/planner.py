@@ -22,6 +22,7 @@ from rhino_actors.errors import (
     InvalidRequest,
     NoGoal,
     NoMap,
+    NotLocalised,
     PlanningError,
     RhinoError,
     SupersededRequest,
@@ -381,6 +382,8 @@ class PlannerActor:
         snapshot = self._map
         if snapshot is None or snapshot.is_empty:
             raise NoMap()
+        if not snapshot.localised:
+            raise NotLocalised()
         odometry = await call(self._platform.odometry.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
         if odometry is None:
             raise NoMap("There is no odometry yet.")

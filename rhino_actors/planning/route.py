@@ -155,55 +155,6 @@ class Router:
             costmap, route.poses, snapshot.geometry, first, route.allow_unknown
         )
 
-    def _ask(self, geometry: GridGeometry, goal: Cell, allow_unknown: bool) -> bool:
-        """Note what is asked for; return True if it is the same as before."""
-        asked, self._asked = self._asked, (geometry, goal, allow_unknown)
-        if asked == self._asked:
-            return True
-        self._field_in_time = True
-        if self._guided is not None and asked is not None:
-            if asked[0] != geometry:
-                self._guided.reset()
-            if asked[2] != allow_unknown:
-                self._guided = None
-        return False
-
-    def _search(
-        self,
-        costmap: NDArray[np.uint8],
-        geometry: GridGeometry,
-        start: Cell,
-        goal: Cell,
-        allow_unknown: bool,
-        deadline: float,
-    ) -> GridPath:
-        """Return the cheapest path, guided by the goal's field if the goal was asked for before."""
-        weight = self._config.cost_weight
-
-        def is_late() -> bool:
-            return time.perf_counter() > deadline
-
-        if not self._ask(geometry, goal, allow_unknown) and not self._at_once:
-            return self._planner.plan_path(
-                costmap,
-                start,
-                goal,
-                cost_weight=weight,
-                allow_unknown=allow_unknown,
-                should_stop=is_late,
-            )
-        if self._guided is None:
-            self._guided = GuidedPlanner(cost_weight=weight, allow_unknown=allow_unknown)
-        self._guided.set_map(costmap)
-        self._guided.set_goal(goal)
-        if self._guided.needs_rebuild and self._field_in_time:
-            until = min(deadline, time.perf_counter() + FIELD_TIMEOUT_S)
-            try:
-                self._guided.rebuild(should_stop=lambda: time.perf_counter() > until)
-            except PlanTimedOut:
-                self._field_in_time = False
-        return self._guided.plan(start, should_stop=is_late)
-
     def is_better(self, new: Route, old: Route, snapshot: MapSnapshot, pose: Pose2D) -> bool:
         """Say whether a new route is worth leaving the old one for: that one is blocked, or costs clearly more."""
         costs = []
@@ -276,6 +227,55 @@ class Router:
         if near is None:
             raise GoalOccupied(f"{place}, and no floor within {radius:.1f} m can be reached.")
         return near
+
+    def _ask(self, geometry: GridGeometry, goal: Cell, allow_unknown: bool) -> bool:
+        """Note what is asked for; return True if it is the same as before."""
+        asked, self._asked = self._asked, (geometry, goal, allow_unknown)
+        if asked == self._asked:
+            return True
+        self._field_in_time = True
+        if self._guided is not None and asked is not None:
+            if asked[0] != geometry:
+                self._guided.reset()
+            if asked[2] != allow_unknown:
+                self._guided = None
+        return False
+
+    def _search(
+        self,
+        costmap: NDArray[np.uint8],
+        geometry: GridGeometry,
+        start: Cell,
+        goal: Cell,
+        allow_unknown: bool,
+        deadline: float,
+    ) -> GridPath:
+        """Return the cheapest path, guided by the goal's field if the goal was asked for before."""
+        weight = self._config.cost_weight
+
+        def is_late() -> bool:
+            return time.perf_counter() > deadline
+
+        if not self._ask(geometry, goal, allow_unknown) and not self._at_once:
+            return self._planner.plan_path(
+                costmap,
+                start,
+                goal,
+                cost_weight=weight,
+                allow_unknown=allow_unknown,
+                should_stop=is_late,
+            )
+        if self._guided is None:
+            self._guided = GuidedPlanner(cost_weight=weight, allow_unknown=allow_unknown)
+        self._guided.set_map(costmap)
+        self._guided.set_goal(goal)
+        if self._guided.needs_rebuild and self._field_in_time:
+            until = min(deadline, time.perf_counter() + FIELD_TIMEOUT_S)
+            try:
+                self._guided.rebuild(should_stop=lambda: time.perf_counter() > until)
+            except PlanTimedOut:
+                self._field_in_time = False
+        return self._guided.plan(start, should_stop=is_late)
 
 
 def _straight(pose: Pose2D, goal: tuple[float, float]) -> NDArray[np.float64]:

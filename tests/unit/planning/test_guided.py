@@ -44,8 +44,8 @@ def test_guided_plans_are_the_optimum_after_any_rise_and_fall(cost_weight, allow
     rng = np.random.default_rng(int(cost_weight) + allow_unknown)
     model = {"cost_weight": cost_weight, "allow_unknown": allow_unknown}
     reached = unreached = 0
-    for _ in range(5):
-        costmap = random_costmap(rng, (int(rng.integers(20, 70)), int(rng.integers(20, 70))))
+    for _ in range(3):
+        costmap = random_costmap(rng, (int(rng.integers(20, 60)), int(rng.integers(20, 60))))
         goal = some_cell(rng, costmap, allow_unknown)
         planner = GuidedPlanner(**model)
         planner.set_map(costmap)
@@ -69,8 +69,8 @@ def test_guided_plans_are_the_optimum_after_any_rise_and_fall(cost_weight, allow
             else:
                 assert got == pytest.approx(want, rel=2e-4)
                 reached += 1
-    assert reached > 20
-    assert reached + unreached == 60
+    assert reached > 10
+    assert reached + unreached == 36
 
 
 def test_a_field_leaves_little_to_open():
