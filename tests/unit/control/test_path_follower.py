@@ -147,6 +147,18 @@ def test_a_small_offset_is_walked_off_sideways() -> None:
     assert max(beyond) < 0.03
 
 
+def test_it_is_slow_already_where_a_tight_bend_begins() -> None:
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 12)
+    loop = [(2.0 + 0.3 * math.cos(a), 0.3 + 0.3 * math.sin(a)) for a in angles]
+    run = follow(path((0.0, 0.0), *loop, (0.0, 0.6)))
+    assert run.arrived
+    allowed = math.sqrt(CONFIG.lateral_acceleration * 0.3)
+    at_entry = [
+        t.vx for t, p in zip(run.twists, run.poses, strict=False) if 1.9 < p.x < 2.0 and p.y < 0.1
+    ]
+    assert at_entry and max(at_entry) < allowed + 0.08
+
+
 def test_it_brakes_in_time_for_a_bend_and_no_harder_than_it_may() -> None:
     run = follow(CORNER)
     losses = -np.diff([t.vx for t in run.twists[:-1]])
