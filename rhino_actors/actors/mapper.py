@@ -22,6 +22,7 @@ from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, wa
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION
+from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
 from rhino_actors.messages.sensors import LidarFrame
 
@@ -168,7 +169,9 @@ class MapperActor:
         """Return counts since the start, rates [Hz], the last times [ms], the known area [m2], memory.
 
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
-        of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first.
+        of the newest snapshot, `stamp` is of the newest frame in the map [s], 0 before the first. `localised` is 1
+        unless a map is loaded and the robot's place in it is not known; `localisation_share` is that of the lidar's
+        points on the loaded map's obstacles.
         """
         now = time.monotonic()
         times = {
@@ -192,10 +195,17 @@ class MapperActor:
                 for percent in (50, 99)
             },
             "known_area": self._layers.known_area,
+            "localised": float(self._whereabouts.status.is_usable),
+            "localisation_share": self._whereabouts.status.share,
             "memory_mb": self._layers.occupancy.memory / 1e6,
             "rows": float(rows),
             "cols": float(cols),
         }
+
+    @ray.method
+    async def localisation(self) -> LocalisationStatus:
+        """Return whether the robot knows its place in a loaded map, with a sentence for people."""
+        return self._whereabouts.status
 
     @property
     def _version(self) -> MapVersion:
