@@ -24,6 +24,7 @@ from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, wa
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
+from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
 from rhino_actors.messages.maps import MapContent
 from rhino_actors.messages.sensors import LidarFrame
@@ -176,6 +177,8 @@ class MapperActor:
         `latency_ms` is from a frame's arrival to the snapshot that holds it; 0 before the first. `epoch` and `seq` are
         of the newest snapshot, `frame_epoch` is the epoch in which the map got its coordinates, `map_from_odom_...`
         says where odom lies in it [m, rad], `stamp` is of the newest frame in the map [s], 0 before the first.
+        `localised` is 1 unless a map is loaded and the robot's place in it is not known; `localisation_share` is that
+        of the lidar's points on the loaded map's obstacles.
         """
         now = time.monotonic()
         times = {
@@ -200,6 +203,8 @@ class MapperActor:
                 for percent in (50, 99)
             },
             "known_area": self._layers.known_area,
+            "localised": float(self._whereabouts.status.is_usable),
+            "localisation_share": self._whereabouts.status.share,
             "memory_mb": self._layers.occupancy.memory / 1e6,
             "map_from_odom_x": self._map_from_odom.x,
             "map_from_odom_y": self._map_from_odom.y,
@@ -207,6 +212,11 @@ class MapperActor:
             "rows": float(rows),
             "cols": float(cols),
         }
+
+    @ray.method
+    async def localisation(self) -> LocalisationStatus:
+        """Return whether the robot knows its place in a loaded map, with a sentence for people."""
+        return self._whereabouts.status
 
     @property
     def _version(self) -> MapVersion:

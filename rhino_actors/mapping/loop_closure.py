@@ -334,11 +334,11 @@ def optimised(
                 matrix[rows, a] += weighted @ first
                 matrix[rows, b] += weighted @ second
                 vector[rows] += weighted @ residual
-        matrix[:3] = 0.0
+        matrix[:3] = matrix[:, :3] = 0.0
         matrix[:3, :3] = np.eye(3)
         vector[:3] = 0.0
         step = np.linalg.solve(matrix, -vector).reshape(count, 3)
-        here += step
+        here[1:] += step[1:]
         if float(np.abs(step).max()) < 1e-5:
             break
     return [(x, y, wrap_angle(yaw)) for x, y, yaw in here.tolist()]

@@ -58,6 +58,7 @@ def covering(snapshot: MapSnapshot, points: NDArray[np.float64]) -> MapSnapshot:
         geometry=GridGeometry(geometry.resolution, origin, shape),
         occupancy=occupancy,
         costmap=costmap,
+        changed=None,
     )
 
 

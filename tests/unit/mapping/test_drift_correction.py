@@ -14,7 +14,7 @@ from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry
 from tests.unit.mapping.scene import Box, Lidar, room
 
-LIDAR = Lidar(beams=240, max_range=6.0)
+LIDAR = Lidar(beams=120, max_range=6.0)
 ROOM = [
     *room(6.0, 5.0),
     (1.0, 1.0, 0.0, 1.6, 1.4, 1.0),
@@ -68,7 +68,7 @@ def test_in_a_room_drift_is_held(seed: int) -> None:
     _, without = run(ROOM, truth, drift, corrects=False)
     _, with_it = run(ROOM, truth, drift)
     assert errors(without, truth)[1] > math.radians(4.0)
-    assert errors(with_it, truth)[0] < 0.08
+    assert errors(with_it, truth)[0] < 0.12
     assert errors(with_it, truth)[1] < math.radians(3.5)
 
 

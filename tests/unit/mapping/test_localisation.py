@@ -16,7 +16,7 @@ from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from tests.unit.mapping.scene import Box, Lidar, room
 
-LIDAR = Lidar(beams=240, max_range=6.0)
+LIDAR = Lidar(beams=120, max_range=6.0)
 
 
 def furnished(seed: int) -> list[Box]:
