@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 import ray
 
-OPTIONAL = ("cv2", "mujoco", "rerun", "rerun_cli")  # tests skip what is not installed; CI must not
+OPTIONAL = (
+    "aiortc",
+    "cv2",
+    "mujoco",
+    "rerun",
+    "rerun_cli",
+)  # tests skip what is not installed; CI must not
 REAL = ("integration", "sim", "robot")  # markers of tests that may start Ray
 
 

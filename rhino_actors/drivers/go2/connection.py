@@ -88,6 +88,13 @@ class MessageChannel(WebRTCDataChannel):  # type: ignore[misc]  # the library ha
         return int(self.channel.bufferedAmount) + waiting
 
     def _take(self, message: Any) -> None:
+        """Take a message. An exception here would end the transport that calls it, so none leaves."""
+        try:
+            self._read(message)
+        except Exception:
+            logger.exception("a message of the robot could not be handled: %.200r", message)
+
+    def _read(self, message: Any) -> None:
         if isinstance(message, bytes):
             self._on_binary(message)
             return

@@ -1,5 +1,6 @@
 """The connection's process as the platform actor's child: its start, its requests, its end."""
 
+import contextlib
 import json
 import logging
 import os
@@ -92,7 +93,8 @@ class RobotLink:
 
     def stop(self) -> None:
         """End the process, which stops the robot and disconnects first. Blocks for seconds at worst."""
-        self._stream.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it is gone already
+            self._stream.shutdown(socket.SHUT_WR)
         for end in (None, self._process.terminate, self._process.kill):
             if end is not None:
                 logger.warning("the process of the robot's link does not end; sending a signal")

@@ -22,6 +22,7 @@ from rhino_actors.messages.platform import DriverState, Posture, SportResult
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind
 
 KEY_VARIABLE = "RHINO_GO2_AES_KEY"
+ANSWER_TIMEOUT_S = 25.0  # longer than the robot is waited for
 STATE_LIMIT_S = 1.0  # without a state from the process, after which nothing of it is believed
 VELOCITY_APIS = ("move", "joystick")
 AVOIDANCE = ("keep", "on", "off")
@@ -188,7 +189,11 @@ class Go2Platform:
     async def _request(self, **fields: Any) -> Any:
         if self._link is None:
             raise NotConnected()
-        return await asyncio.wrap_future(self._link.request(**fields))
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await asyncio.wrap_future(self._link.request(**fields))
+        except TimeoutError:
+            raise NotConnected("The process of the robot's link does not answer.") from None
 
 
 def check_config(config: Go2Config) -> None:

@@ -357,8 +357,8 @@ class RobotSession:
             self._poses.restart()
             self._sender.lost()
             await self._prepare()
-        except (RhinoError, TimeoutError, OSError) as error:
-            known = error if isinstance(error, RhinoError) else NotConnected(f"{error!r}")
+        except Exception as error:  # whatever it was, the next try must come
+            known = error if isinstance(error, RhinoError) else _unexpected(error)
             self._connection = None
             await connection.disconnect()
             self._recovery.failed(known, time.monotonic())
@@ -551,6 +551,11 @@ class RobotSession:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("the session with the robot failed", exc_info=error)
+
+
+def _unexpected(error: Exception) -> ChannelNotOpened:
+    logger.error("connecting failed in a way that nobody foresaw", exc_info=error)
+    return ChannelNotOpened(f"The connection did not come about: {error!r}.")
 
 
 def _seen(outcome: asyncio.Future[None]) -> None:

@@ -243,6 +243,7 @@ async def test_messages_that_are_none_hurt_nobody() -> None:
         assert robot.session.state().connected
 
 
+@pytest.mark.integration
 async def test_a_connection_that_the_robot_closes_is_made_anew_with_everything_in_it() -> None:
     async with pair() as robot:
         await robot.until(lambda: robot.sink.messages, "the lidar")
@@ -254,6 +255,7 @@ async def test_a_connection_that_the_robot_closes_is_made_anew_with_everything_i
         await robot.until(lambda: robot.session.state().connected, "the state")
 
 
+@pytest.mark.integration
 async def test_a_cut_link_ends_the_motion_and_delivers_no_old_command() -> None:
     config = {
         "lost_after_s": 1.0,
@@ -278,6 +280,7 @@ async def test_a_cut_link_ends_the_motion_and_delivers_no_old_command() -> None:
         assert robot.peer.brain.twist.is_zero and time.monotonic() - cut > 2.5
 
 
+@pytest.mark.integration
 async def test_silent_topics_and_video_are_told_and_asked_for_again() -> None:
     async with pair() as robot:
         robot.peer.fault("silence", topic="rt/utlidar/robot_pose")
