@@ -78,8 +78,8 @@ def rhino(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     monkeypatch.setattr(
         cli.httpx2,
         "request",
-        lambda method, url, *, json, headers, timeout: client.request(
-            method, url, json=json, headers=headers
+        lambda method, url, *, json, content, headers, timeout: client.request(
+            method, url, json=json, content=content, headers=headers
         ),
     )
     return CliRunner()
