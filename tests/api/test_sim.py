@@ -78,9 +78,7 @@ def rhino(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     monkeypatch.setattr(
         cli.httpx2,
         "request",
-        lambda method, url, *, json, content, headers, timeout: client.request(
-            method, url, json=json, content=content, headers=headers
-        ),
+        lambda method, url, *, timeout, **sent: client.request(method, url, **sent),
     )
     return CliRunner()
 
