@@ -183,7 +183,13 @@ def main() -> None:
     for name in options.worlds:
         world = make_world(name, 1, people=options.people)
         config = MujocoConfig(
-            world=name, seed=1, lidar=options.lidar, base=options.base, camera="off", fast=True
+            world=name,
+            seed=1,
+            lidar=options.lidar,
+            drift="off",
+            base=options.base,
+            camera="off",
+            fast=True,
         )
         frames = drive(world, config, options.seconds)
         truth = world.truth_grid(SIZE)

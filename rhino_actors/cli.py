@@ -64,6 +64,7 @@ errors = Console(stderr=True)
 
 CLIENT_NAME = "cli"
 DETACH_TIMEOUT_S = 180.0
+PLAIN_SIMULATION = {"mujoco.base": "kinematic", "mujoco.lidar": "scan", "mujoco.drift": "off"}
 MAX_UPLOAD_BYTES = 64_000_000  # what the API takes
 MAP_TIMEOUT_S = 90.0  # a large map takes its time to be packed and sent
 # Ray names a worker's log after nothing that a person knows; its first lines hold the actor's class.
@@ -85,8 +86,11 @@ def deploy_command(
     ] = None,
     world: Annotated[str | None, typer.Option(help="scene, or the .yaml of a ROS map")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the scene")] = None,
-    walking: Annotated[
-        bool, typer.Option("--walking", help="simulate legs with weight, not a gliding base")
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", help="a gliding base, a scan lidar and exact odometry, not the Go2's own"
+        ),
     ] = False,
     speed: Annotated[
         float | None, typer.Option(help="simulated seconds per second; 1 is real time")
@@ -105,13 +109,13 @@ def deploy_command(
 
     Examples:  rhino deploy sim --explore  ·  rhino deploy go2 --robot-ip 192.168.12.1  ·  rhino deploy my.yaml
     """
-    overrides = {
+    overrides: dict[str, Any] = {
         "go2.robot_ip": robot_ip,
         "go2.aes_key": os.environ.get("RHINO_GO2_AES_KEY"),
         "mujoco.world": _world(world),
         "mujoco.seed": seed,
-        "mujoco.base": "walking" if walking else None,
         "mujoco.speed": speed,
+        **(PLAIN_SIMULATION if plain else {}),
         "ray.address": address,
     }
     config = load_config(source, {k: v for k, v in overrides.items() if v is not None})

@@ -93,9 +93,9 @@ class MujocoConfig:
     seed: int = option(1, "", "seed of the scene, of noise, drift and faults", low=0)
     people: bool = option(True, "", "let the people of a world walk about")
     speed: float = option(1.0, "", "simulated seconds per second of the clock", low=0.05, high=50.0)
-    drift: str = option("off", "", "of odometry: off, default or harsh (as a Go2 has it)")
+    drift: str = option("default", "", "of odometry, as a Go2 has it: off, default or harsh")
     lidar: str = option(
-        "scan", "", "scan (rings of beams), l1 (the Go2's own, as voxel maps) or ideal (no noise)"
+        "l1", "", "l1 (the Go2's own, as voxel maps), scan (rings of beams) or ideal (no noise)"
     )
     voxel_ttl_s: float = option(
         2.0, "s", "how long a voxel of the l1 stays without a new return", low=0.1, high=60.0
@@ -104,7 +104,7 @@ class MujocoConfig:
         "", "", "faults from the start, `name key=value ...; ...`; docs/simulation.md lists them"
     )
     base: str = option(
-        "kinematic", "", "kinematic (a base that is driven) or walking (legs with weight)"
+        "walking", "", "walking (legs with weight) or kinematic (a base that is driven)"
     )
     fast: bool = option(False, "", "walking in steps of 4 ms instead of 2, for CI")
     lidar_rate_hz: float = option(7.7, "Hz", "lidar frames per second", low=0.1, high=50.0)

@@ -11,12 +11,13 @@ import cv2
 import numpy as np
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco import wire
 from rhino_actors.drivers.mujoco.camera_ladder import CameraLadder
 from rhino_actors.drivers.mujoco.shm import SharedBlock
 from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import make_world
+from tests.simulations import plain_simulation
 
 pytestmark = pytest.mark.sim
 
@@ -51,7 +52,7 @@ class Camera:
     """The ladder over a scene that does not move."""
 
     def __init__(self, way: str) -> None:
-        config = MujocoConfig(camera=way, camera_width=320, camera_height=180, people=False)
+        config = plain_simulation(camera=way, camera_width=320, camera_height=180, people=False)
         self.block = SharedBlock.create(wire.capacities(config))
         simulation = Simulation(make_world("apartment", 1), config, RobotConfig())
         self.block["pose"].write(wire.pack_pose(simulation.coordinates))

@@ -17,9 +17,10 @@ from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import make_world
 from rhino_actors.messages.geometry import Twist2D
+from tests.simulations import plain_simulation
 
 def digest(base):
-    config = MujocoConfig(
+    config = plain_simulation(
         world="maze", seed=2, lidar="l1", drift="default", base=base,
         faults="drop_lidar share=0.2; jumping_stamp after=2",
     )

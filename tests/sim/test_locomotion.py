@@ -12,7 +12,7 @@ import pytest
 
 mujoco = pytest.importorskip("mujoco")
 
-from rhino_actors.config import GateConfig, MujocoConfig, RobotConfig  # noqa: E402
+from rhino_actors.config import GateConfig, RobotConfig  # noqa: E402
 from rhino_actors.drivers.mujoco.locomotion import WalkingRobot  # noqa: E402
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform  # noqa: E402
 from rhino_actors.drivers.mujoco.posture import (  # noqa: E402
@@ -28,6 +28,7 @@ from rhino_actors.drivers.platform import ACROBATICS, SPORT_COMMANDS  # noqa: E4
 from rhino_actors.errors import InvalidRequest  # noqa: E402
 from rhino_actors.messages.geometry import Twist2D  # noqa: E402
 from rhino_actors.messages.platform import Posture  # noqa: E402
+from tests.simulations import plain_simulation  # noqa: E402
 
 pytestmark = pytest.mark.sim
 
@@ -37,7 +38,7 @@ FLOOR = Material("floor", "", (0.5, 0.5, 0.5))
 
 def robot(*boxes: Box, fast: bool = True) -> WalkingRobot:
     world = World("test", 0, boxes, (FLOOR,), (), (-20.0, -20.0, 20.0, 20.0))
-    made = WalkingRobot(compile_walking_model(world, MujocoConfig(fast=fast)))
+    made = WalkingRobot(compile_walking_model(world, plain_simulation(fast=fast)))
     walk(made, STILL, 0.5)
     return made
 
@@ -332,9 +333,9 @@ def test_three_replays_one_in_another_process_are_the_same_to_the_bit(fast: bool
 
 
 def test_the_simulation_walks_when_its_config_says_so() -> None:
-    config = MujocoConfig(base="walking", fast=True, camera="off")
+    config = plain_simulation(base="walking", fast=True, camera="off")
     simulation = Simulation(make_world("apartment", 1), config, RobotConfig())
-    kinematic = Simulation(make_world("apartment", 1), MujocoConfig(), RobotConfig())
+    kinematic = Simulation(make_world("apartment", 1), plain_simulation(), RobotConfig())
     for made in (simulation, kinematic):
         steps = round(0.02 / made.timestep)
         for _ in range(150):
@@ -345,7 +346,9 @@ def test_the_simulation_walks_when_its_config_says_so() -> None:
 
 
 async def test_behind_the_driver_it_walks_sits_falls_and_recovers() -> None:
-    driver = MujocoPlatform(MujocoConfig(base="walking", fast=True, camera="off"), RobotConfig())
+    driver = MujocoPlatform(
+        plain_simulation(base="walking", fast=True, camera="off"), RobotConfig()
+    )
 
     async def until(posture: Posture) -> None:
         deadline = time.monotonic() + 40.0
@@ -395,7 +398,7 @@ ROUND = (
 
 async def test_every_sport_command_runs_through_the_driver() -> None:
     assert {name for name, *_ in ROUND} | ACROBATICS == set(SPORT_COMMANDS)
-    config = MujocoConfig(base="walking", fast=True, camera="off", speed=4.0)
+    config = plain_simulation(base="walking", fast=True, camera="off", speed=4.0)
     driver = MujocoPlatform(config, RobotConfig())
 
     async def until(posture: Posture) -> None:

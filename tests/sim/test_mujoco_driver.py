@@ -16,11 +16,12 @@ import numpy as np
 import psutil
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform
 from rhino_actors.errors import NotConnected
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.platform import Posture
+from tests.simulations import plain_simulation
 
 pytestmark = pytest.mark.sim
 
@@ -29,7 +30,7 @@ LONG = 60.0  # [s] no wait is this long unless something is broken
 
 @contextlib.asynccontextmanager
 async def connected(camera: str = "off") -> AsyncIterator[MujocoPlatform]:
-    driver = MujocoPlatform(MujocoConfig(camera=camera), RobotConfig())
+    driver = MujocoPlatform(plain_simulation(camera=camera), RobotConfig())
     try:
         await driver.connect()
         yield driver
@@ -198,7 +199,7 @@ async def test_connecting_twice_keeps_the_one_simulation() -> None:
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
-    driver = MujocoPlatform(MujocoConfig(camera="off"), RobotConfig())
+    driver = MujocoPlatform(plain_simulation(camera="off"), RobotConfig())
     connecting = asyncio.create_task(driver.connect())
     await until(lambda: processes_of(os.getpid()), "the process starts")
     connecting.cancel()
@@ -212,7 +213,7 @@ async def test_a_start_that_fails_says_what_the_process_said(
 ) -> None:
     (tmp_path / "mujoco.py").write_text("raise ImportError('the physics library is broken')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    driver = MujocoPlatform(MujocoConfig(camera="off"), RobotConfig())
+    driver = MujocoPlatform(plain_simulation(camera="off"), RobotConfig())
     with pytest.raises(NotConnected, match="the physics library is broken"):
         await driver.connect()
     assert processes_of(os.getpid()) == []
@@ -224,7 +225,7 @@ from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform
 
 async def main():
-    driver = MujocoPlatform(MujocoConfig(), RobotConfig())
+    driver = MujocoPlatform(MujocoConfig(base="kinematic"), RobotConfig())
     await driver.connect()
     while driver.state().camera.startswith("starting"):
         await asyncio.sleep(0.05)

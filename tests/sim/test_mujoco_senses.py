@@ -10,11 +10,12 @@ import cv2
 import numpy as np
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform
 from rhino_actors.errors import ConfigError, InvalidFault
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
+from tests.simulations import plain_simulation
 
 pytestmark = pytest.mark.sim
 
@@ -23,7 +24,7 @@ LONG = 60.0  # [s] no wait is this long unless something is broken
 
 @contextlib.asynccontextmanager
 async def connected(**settings: object) -> AsyncIterator[MujocoPlatform]:
-    config = MujocoConfig(**{"camera": "off", **settings})  # type: ignore[arg-type]
+    config = plain_simulation(**{"camera": "off", **settings})  # type: ignore[arg-type]
     driver = MujocoPlatform(config, RobotConfig())
     try:
         await driver.connect()
@@ -138,7 +139,7 @@ async def test_faults_that_cannot_be_are_refused_with_the_reason() -> None:
         with pytest.raises(InvalidFault):
             await driver.clear_faults("fire")
     with pytest.raises(ConfigError, match="weight"):
-        MujocoPlatform(MujocoConfig(faults="payload mass=3"), RobotConfig())
+        MujocoPlatform(plain_simulation(faults="payload mass=3"), RobotConfig())
 
 
 async def test_a_push_reaches_the_walking_robot() -> None:

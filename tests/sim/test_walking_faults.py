@@ -5,18 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds.scene import Material, World
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.platform import Posture
+from tests.simulations import plain_simulation
 
 pytestmark = pytest.mark.sim
 
 FLOOR = World(
     "open", 0, (), (Material("floor", "", (0.5, 0.5, 0.5)),), (), (-20.0, -20.0, 20.0, 20.0)
 )
-CONFIG = MujocoConfig(base="walking", lidar_azimuths=16, lidar_elevations=1)
+CONFIG = plain_simulation(base="walking", lidar_azimuths=16, lidar_elevations=1)
 
 
 def run(faults: str, twist: Twist2D, seconds: float) -> tuple[Simulation, np.ndarray]:

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("mujoco")
 
 from benchmarks.sim_scoring import SIGHT, BumpAndTurn, Score, Sight, drive, greedy_tour
-from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco.truth import Truth
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, World
 from rhino_actors.messages.geometry import Twist2D
+from tests.simulations import plain_simulation
 
 
 def room(*boxes: Box, half: float = 5.0) -> World:
@@ -103,7 +103,7 @@ def test_the_greedy_tour_covers_the_floor_behind_a_wall_on_a_way_that_can_be_wal
 
 
 def test_bump_and_turn_turns_at_walls_and_gets_about() -> None:
-    config = MujocoConfig(lidar_azimuths=16, lidar_elevations=1)
+    config = plain_simulation(lidar_azimuths=16, lidar_elevations=1)
     score, spent = drive(room(half=3.0), config, BumpAndTurn(1), 60.0)
     assert score.coverage > 0.95
     assert score.truth is not None and score.truth.wall_contacts >= 3

@@ -3,12 +3,12 @@ from typing import IO, Any
 
 import pytest
 
-from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco import camera_ladder, wire
 from rhino_actors.drivers.mujoco.camera_ladder import CameraLadder, picture_format
 from rhino_actors.drivers.mujoco.shm import SharedBlock
+from tests.simulations import plain_simulation
 
-CONFIG = MujocoConfig(camera_width=64, camera_height=32, camera_rate_hz=15.0)
+CONFIG = plain_simulation(camera_width=64, camera_height=32, camera_rate_hz=15.0)
 
 
 class FakeProcess:
@@ -44,7 +44,7 @@ class Ladder:
     def __init__(self, block: SharedBlock, camera: str) -> None:
         self.block = block
         self.now = 100.0
-        config = MujocoConfig(**{**vars(CONFIG), "camera": camera})
+        config = plain_simulation(**{**vars(CONFIG), "camera": camera})
         self.ladder = CameraLadder(config, block, "{}")
         self.step(0.0)
 
@@ -127,7 +127,7 @@ def test_ray_casting_gives_no_more_than_it_can_and_keeps_the_shape(
     wanted: tuple[int, int, float], given: tuple[int, int, float]
 ) -> None:
     width, height, rate = wanted
-    config = MujocoConfig(camera_width=width, camera_height=height, camera_rate_hz=rate)
+    config = plain_simulation(camera_width=width, camera_height=height, camera_rate_hz=rate)
     assert picture_format("raycast", config) == given
     assert picture_format("egl", config) == wanted
 

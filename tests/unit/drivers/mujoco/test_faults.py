@@ -2,7 +2,6 @@ import math
 
 import pytest
 
-from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.mujoco.faults import (
     KINDS,
     MAX_FAULTS,
@@ -13,6 +12,7 @@ from rhino_actors.drivers.mujoco.faults import (
 )
 from rhino_actors.drivers.mujoco.wire import capacities, pack_state
 from rhino_actors.errors import ConfigError
+from tests.simulations import plain_simulation
 
 
 def board(text: str = "", *, seed: int = 1, walking: bool = False) -> FaultBoard:
@@ -101,7 +101,7 @@ def test_there_is_room_for_so_many_faults_and_for_all_they_say() -> None:
             faults.add(name, {"duration": 12345.678})
     assert len(faults.sentences()) == MAX_FAULTS
     state = {"injected": faults.sentences(), "camera": "x" * 1000, "low_state": [0.123456789] * 40}
-    assert len(pack_state(state)) < capacities(MujocoConfig())["state"] / 2
+    assert len(pack_state(state)) < capacities(plain_simulation())["state"] / 2
 
 
 @pytest.mark.parametrize("name", sorted(KINDS))

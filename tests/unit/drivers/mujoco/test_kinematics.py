@@ -5,6 +5,7 @@ import pytest
 
 from rhino_actors.drivers.mujoco.gait import LEGS
 from rhino_actors.drivers.mujoco.kinematics import REACH, foot_jacobian, foot_place, leg_joints
+from tests.simulations import plain_simulation
 
 RNG = np.random.default_rng(3)
 JOINTS = RNG.uniform((-0.9, -1.0, -2.6), (0.9, 2.5, -0.9), (40, 3))
@@ -50,13 +51,12 @@ def test_a_place_out_of_reach_is_met_as_far_as_the_leg_goes() -> None:
 
 def test_the_model_has_its_feet_where_the_kinematics_say() -> None:
     mujoco = pytest.importorskip("mujoco")
-    from rhino_actors.config import MujocoConfig
     from rhino_actors.drivers.mujoco.walking_model import compile_walking_model
     from rhino_actors.drivers.mujoco.worlds.scene import Material, World
 
     floor = Material("floor", "", (0.5, 0.5, 0.5))
     world = World("test", 0, (), (floor,), (), (-5.0, -5.0, 5.0, 5.0))
-    model = compile_walking_model(world, MujocoConfig())
+    model = compile_walking_model(world, plain_simulation())
     data = mujoco.MjData(model)
     data.qpos[:3] = 0.0
     data.qpos[7:] = JOINTS[:4].ravel()

@@ -1,14 +1,15 @@
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco.platform import MujocoPlatform
 from rhino_actors.drivers.platform import Platform
 from rhino_actors.errors import ConfigError, NotConnected, UnknownCommand
 from rhino_actors.messages.geometry import Twist2D
+from tests.simulations import plain_simulation
 
 
 def platform(**options: object) -> MujocoPlatform:
-    return MujocoPlatform(MujocoConfig(**options), RobotConfig())  # type: ignore[arg-type]
+    return MujocoPlatform(plain_simulation(**options), RobotConfig())  # type: ignore[arg-type]
 
 
 def test_it_is_a_platform() -> None:

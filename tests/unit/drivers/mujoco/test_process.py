@@ -14,8 +14,9 @@ pytest.importorskip("mujoco")
 
 from rhino_actors.drivers.mujoco.process import PhysicsLoop
 from rhino_actors.drivers.mujoco.simulation import Simulation
+from tests.simulations import plain_simulation
 
-CONFIG = MujocoConfig(camera="off", lidar_azimuths=32, lidar_elevations=4, hold_timeout_s=0.5)
+CONFIG = plain_simulation(camera="off", lidar_azimuths=32, lidar_elevations=4, hold_timeout_s=0.5)
 WORLD = make_world("apartment", 1)
 
 

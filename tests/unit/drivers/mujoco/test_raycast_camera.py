@@ -2,10 +2,11 @@ import mujoco
 import numpy as np
 import pytest
 
-from rhino_actors.config import MujocoConfig, RobotConfig
+from rhino_actors.config import RobotConfig
 from rhino_actors.drivers.mujoco.model import compile_model
 from rhino_actors.drivers.mujoco.raycast_camera import Picture, RaycastPainter
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, World
+from tests.simulations import plain_simulation
 
 WIDTH, HEIGHT = 160, 90
 CHECKER = Material("floor", "checker", (0.9, 0.9, 0.9), (0.1, 0.1, 0.1))
@@ -14,7 +15,7 @@ PLAIN = Material("floor", "", (0.5, 0.5, 0.5))
 
 def picture(*boxes: Box, floor: Material = PLAIN) -> Picture:
     world = World("one", 0, boxes, (floor,), (), (-20.0, -20.0, 20.0, 20.0), is_roofed=False)
-    model = compile_model(world, MujocoConfig(), RobotConfig())
+    model = compile_model(world, plain_simulation(), RobotConfig())
     data = mujoco.MjData(model)
     data.qpos[3] = 0.3  # the trunk's height
     mujoco.mj_kinematics(model, data)

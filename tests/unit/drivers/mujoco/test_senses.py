@@ -22,9 +22,10 @@ pytest.importorskip("mujoco")
 from rhino_actors.drivers.mujoco.l1 import POINT_RATE, SWEEP_RATE, sweep
 from rhino_actors.drivers.mujoco.samples import LidarSample, OdometrySample
 from rhino_actors.drivers.mujoco.simulation import Simulation
+from tests.simulations import plain_simulation
 
 STILL = Twist2D()
-CONFIG = MujocoConfig(lidar_azimuths=60, lidar_elevations=4)
+CONFIG = plain_simulation(lidar_azimuths=60, lidar_elevations=4)
 L1 = replace(CONFIG, lidar="l1")
 WALL = Box("wall", (2.0, 0.0, 0.6), (0.2, 6.0, 1.2))
 

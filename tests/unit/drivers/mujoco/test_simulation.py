@@ -16,9 +16,10 @@ pytest.importorskip("mujoco")
 
 from rhino_actors.drivers.mujoco.lidar import MISS_FACTOR, beam_directions
 from rhino_actors.drivers.mujoco.simulation import Simulation
+from tests.simulations import plain_simulation
 
 STILL = Twist2D()
-CONFIG = MujocoConfig(lidar_azimuths=180)
+CONFIG = plain_simulation(lidar_azimuths=180)
 ROBOT = RobotConfig()
 
 
@@ -201,7 +202,9 @@ def test_lidar_points_lie_on_the_walls_of_the_truth() -> None:
 
 
 def test_a_beam_that_meets_nothing_ends_beyond_the_range_in_its_direction() -> None:
-    sim = simulation(config=MujocoConfig(lidar_azimuths=32, lidar_elevations=16, lidar_range=5.0))
+    sim = simulation(
+        config=plain_simulation(lidar_azimuths=32, lidar_elevations=16, lidar_range=5.0)
+    )
     points, origin = sim.scan()
     rays = points - np.array(origin)
     ranges = np.linalg.norm(rays, axis=1)
@@ -225,7 +228,7 @@ def test_the_robot_does_not_see_itself() -> None:
 
 def test_range_noise_is_as_large_as_configured() -> None:
     wall = Box("wall", (3.0, 0.0, 1.0), (0.2, 30.0, 2.0))
-    config = MujocoConfig(lidar_azimuths=720, lidar_elevations=1, lidar_noise=0.02)
+    config = plain_simulation(lidar_azimuths=720, lidar_elevations=1, lidar_noise=0.02)
     points, origin = simulation(wall, config=config).scan()
     ahead = points[(points[:, 0] > 2.0) & (np.abs(points[:, 1]) < 0.4)]
     error = np.linalg.norm(ahead - origin, axis=1) * (1 - 2.9 / ahead[:, 0])

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from rhino_actors.config import MujocoConfig
 from rhino_actors.drivers.go2.lidar import LAYER_BYTES, write_voxel_message
 from rhino_actors.drivers.mujoco import wire
 from rhino_actors.drivers.mujoco.samples import LidarSample, OdometrySample
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.sensors import LidarKind
+from tests.simulations import plain_simulation
 
 
 def test_a_command_comes_back_as_it_was_sent() -> None:
@@ -43,7 +43,7 @@ def test_a_voxel_message_comes_back_decoded_and_fits_whatever_is_in_it() -> None
     message = write_voxel_message(noise, stamp=1.0, resolution=0.05, origin=(1.0, 2.0, -0.575))
     sample = LidarSample(4.0, (0.1, 0.2, 0.5), Pose2D(1.0, 2.0, 0.3), message=message)
     head, body = wire.pack_lidar(5.0, sample)
-    assert len(head) + len(body) <= wire.capacities(MujocoConfig())["lidar"]
+    assert len(head) + len(body) <= wire.capacities(plain_simulation())["lidar"]
     frame = wire.unpack_lidar(3, head + bytes(body))
     assert (frame.seq, frame.stamp, frame.device_stamp) == (3, 5.0, 4.0)
     assert (frame.kind, frame.resolution) == (LidarKind.VOXEL, 0.05)
@@ -57,7 +57,7 @@ def test_a_picture_comes_back_as_it_was_sent() -> None:
 
 
 def test_the_lidar_channel_holds_a_scan_without_a_single_lost_beam() -> None:
-    config = MujocoConfig(lidar_azimuths=90, lidar_elevations=4)
+    config = plain_simulation(lidar_azimuths=90, lidar_elevations=4)
     points = np.zeros((360, 3), np.float32)
     head, body = wire.pack_lidar(0.0, LidarSample(0.0, (0.0, 0.0, 0.0), Pose2D(0.0, 0.0), points))
     assert len(head) + len(body) <= wire.capacities(config)["lidar"]
@@ -65,7 +65,7 @@ def test_the_lidar_channel_holds_a_scan_without_a_single_lost_beam() -> None:
 
 def test_the_camera_channel_holds_a_picture_of_noise_at_full_quality() -> None:
     cv2 = pytest.importorskip("cv2")
-    config = MujocoConfig(camera_width=160, camera_height=90)
+    config = plain_simulation(camera_width=160, camera_height=90)
     noise = np.random.default_rng(0).integers(0, 256, (90, 160, 3), dtype=np.uint8)
     _, jpeg = cv2.imencode(".jpg", noise, [cv2.IMWRITE_JPEG_QUALITY, 100])
     assert len(jpeg) < wire.capacities(config)["camera"]
