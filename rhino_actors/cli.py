@@ -297,8 +297,11 @@ def _state_rows(state: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("restarting", ", ".join(state["unavailable"])))
     if pose:
         rows.append(
-            ("pose", f"x {pose['x']:.2f} y {pose['y']:.2f} m, yaw {pose['yaw']:.2f} rad in odom")
+            ("pose", f"x {pose['x']:.2f} y {pose['y']:.2f} m, yaw {pose['yaw']:.2f} rad in the map")
         )
+    localisation = state["localisation"]
+    if localisation and localisation["sentence"]:
+        rows.append(("place", localisation["sentence"]))
     if gate:
         rows.append(("drives", gate["holder"] or "nobody"))
     if nav:
@@ -618,8 +621,8 @@ def map_load(
     console.print(f"loaded {found['name']}; the robot stands", markup=False, highlight=False)
     if not answer["is_placed"]:
         console.print(
-            "Its place on the map was not given: it is taken to be what its odometry says."
-            " If that is wrong: rhino map load NAME --at X Y YAW.",
+            "Its place on the map was not given: it looks for it everywhere. Drive or turn it until it knows"
+            " (rhino status), or: rhino map load NAME --at X Y YAW.",
             soft_wrap=True,
             highlight=False,
         )

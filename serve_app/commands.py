@@ -18,6 +18,7 @@ from rhino_actors.errors import (
     NoGoal,
     NoMission,
     NotAvailable,
+    NotLocalised,
     PoiNotFound,
     RhinoError,
     RobotMoves,
@@ -46,6 +47,7 @@ from serve_app.schemas import (
     map_state,
     navigate_status,
     path_points,
+    pose_in_map,
     state_event,
 )
 
@@ -71,11 +73,12 @@ class Stopped:
 
 async def read_state(robot: Robot) -> State:
     """Return everything known of a robot; parts that do not answer are listed instead of failing the whole."""
-    status, nav, mission, mapping = await asyncio.gather(
+    status, nav, mission, mapping, localisation = await asyncio.gather(
         _or_unavailable(robot.platform.status()),
         _or_unavailable(robot.planner.status()),
         _or_unavailable(robot.explorer.status()),
         _or_unavailable(robot.mapper.stats()),
+        _or_unavailable(robot.mapper.localisation()),
     )
     parts = {"platform": status, "mapper": mapping, "planner": nav, "explorer": mission}
     event = state_event(
@@ -84,6 +87,7 @@ async def read_state(robot: Robot) -> State:
         status,
         nav,
         mission,
+        localisation,
         [name for name, value in parts.items() if value is None],
     )
     if event.rates and mapping:
@@ -103,12 +107,21 @@ async def _or_unavailable(call: Awaitable[T]) -> T | None:
 
 
 async def current_pose(robot: Robot) -> Pose2D:
-    """Return where the robot is, in the frame map. Raises NotAvailable before the first odometry."""
-    status, mapping = await asyncio.gather(robot.platform.status(), robot.mapper.stats())
+    """Return where the robot is, in the frame map.
+
+    Raises:
+        NotAvailable: before the first odometry.
+        NotLocalised: its place in the loaded map is not known.
+    """
+    status, localisation = await asyncio.gather(
+        robot.platform.status(), robot.mapper.localisation()
+    )
     if status.odometry is None:
         raise NotAvailable("The robot's pose is not known yet.")
-    x, y, yaw = (mapping[f"map_from_odom_{key}"] for key in ("x", "y", "yaw"))
-    return Pose2D(*compose((x, y, yaw), status.odometry.pose.as_tuple()))
+    pose = pose_in_map(status.odometry.pose, localisation)
+    if pose is None:
+        raise NotLocalised()
+    return pose
 
 
 async def drive(robot: Robot, twist: Twist2D, client: str, rank: Rank) -> VelocityAnswer:
@@ -235,7 +248,7 @@ async def navigate(
     allow_unknown: bool = True,
     mode: NavMode | None = None,
 ) -> NavStatus:
-    """Send the robot to a point of odom [m, rad]. Raises PlanningError, ControlError, InvalidRequest."""
+    """Send the robot to a point of the map [m, rad]. Raises PlanningError, ControlError, InvalidRequest."""
     if not (math.isfinite(x) and math.isfinite(y) and (yaw is None or math.isfinite(yaw))):
         raise InvalidRequest("The goal is not finite.")
     heading = None if yaw is None else wrap_angle(yaw)
@@ -306,7 +319,7 @@ async def add_poi(
     It lies on the saved map that the running one has its coordinates from, if there is one.
 
     Raises:
-        InvalidRequest, InvalidLabel, NotAvailable.
+        InvalidRequest, InvalidLabel, NotAvailable, NotLocalised.
     """
     if (x is None) != (y is None):
         raise InvalidRequest(
@@ -390,7 +403,7 @@ async def load_map(
         handles: of the deployment.
         robot: whose map is replaced.
         map_id: of the saved map.
-        pose: where the robot stands on it; None: map and odom are one.
+        pose: roughly where the robot stands on it; None: it may be anywhere.
         client: who asks.
 
     Raises:

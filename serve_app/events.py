@@ -14,16 +14,18 @@ from dataclasses import dataclass, replace
 
 from rhino_actors.errors import ActorUnavailable
 from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.navigation import MissionStatus, NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
-from serve_app.schemas import Gate, Mission, navigate_status, state_event
+from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event
 
 _log = logging.getLogger(__name__)
 
 LONG_POLL_S = 2.0
 MAP_PERIOD_S = 0.5  # maps change faster than anyone needs to draw them
 POI_PERIOD_S = 0.5
+LOCALISATION_PERIOD_S = 0.2  # what the pose in the map is made with
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class EventHub:
         self._nav: NavStatus | None = None
         self._mission: MissionStatus | None = None
         self._gate: GateStatus | None = None
+        self._localisation: LocalisationStatus | None = None
+        self._told_localisation: tuple[str, str] | None = None
         self._map: MapVersion = NO_VERSION
         self._pois = -1
 
@@ -114,6 +118,7 @@ class EventHub:
             ("planner", self._period, self._watch_planner),
             ("explorer", self._period, self._watch_explorer),
             ("mapper", MAP_PERIOD_S, self._watch_map),
+            ("mapper", LOCALISATION_PERIOD_S, self._watch_localisation),
             ("poi_store", POI_PERIOD_S, self._watch_pois),
         )
         self._tasks = [
@@ -145,6 +150,8 @@ class EventHub:
             self._nav = None
         elif part == "explorer":
             self._mission = None
+        elif part == "mapper":
+            self._localisation = None
 
     async def _watch_platform(self) -> None:
         self._status = status = await self._robot.platform.status()
@@ -186,6 +193,13 @@ class EventHub:
             epoch, seq = version
             self._tell("map_update", json.dumps({"epoch": epoch, "seq": seq, "empty": seq == 0}))
 
+    async def _watch_localisation(self) -> None:
+        self._localisation = now = await self._robot.mapper.localisation()
+        # The share changes with every frame, and is in the state.
+        if (now.state, now.sentence) != self._told_localisation:
+            self._told_localisation = now.state, now.sentence
+            self._tell("localisation", Localisation.model_validate(now).model_dump_json())
+
     async def _watch_pois(self) -> None:
         version = await self._handles.poi_store.version()
         if version != self._pois:
@@ -194,19 +208,25 @@ class EventHub:
 
     async def _tell_state(self) -> None:
         while True:
-            if self._status is not None or "platform" in self._unavailable:
+            if self._is_known("platform", self._status) and self._is_known(
+                "mapper", self._localisation
+            ):
                 event = state_event(
                     self._robot.name,
                     self._robot.simulated,
                     self._status,
                     self._nav,
                     self._mission,
+                    self._localisation,
                     sorted(self._unavailable),
                 )
                 self._tell("state", event.model_dump_json())
                 await asyncio.sleep(self._period)
             else:
                 await asyncio.sleep(0.01)
+
+    def _is_known(self, part: str, said: object) -> bool:
+        return said is not None or part in self._unavailable
 
     def _tell(self, name: str, data: str) -> None:
         self._newest[name] = event = Event(name, next(self._ids), data)

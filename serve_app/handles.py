@@ -20,6 +20,7 @@ from rhino_actors.config import NAMESPACE, RhinoConfig, ServerConfig
 from rhino_actors.errors import ActorTimedOut, ActorUnavailable, RhinoError, RobotNotFound, original
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.map_patch import MapVersion as MapVersion
 from rhino_actors.messages.maps import MapContent, SavedMap
@@ -101,6 +102,7 @@ class MapperCalls(Protocol):
         self, newer_than: MapVersion = (0, 0), wait: float = 0.0
     ) -> tuple[MapVersion, list[Awaitable[VoxelPatch]] | None]: ...
     async def stats(self) -> dict[str, float]: ...
+    async def localisation(self) -> LocalisationStatus: ...
     async def export_map(self) -> MapContent: ...
     async def load_map(
         self,

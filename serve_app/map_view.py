@@ -67,15 +67,14 @@ class MapView:
         )
 
     async def overview(self) -> Picture:
-        """Return the map with path, goal and robot drawn; a part that does not answer is not drawn."""
-        snapshot, (pose, nav) = await asyncio.gather(self.snapshot(), self.overlay())
+        """Return the map with path, goal and robot drawn; what is not known now is not drawn."""
+        snapshot, (odom_pose, nav) = await asyncio.gather(self.snapshot(), self.overlay())
+        pose = place_on(snapshot, odom_pose)
         drawn = f"{_rounded(pose)} {nav.seq if nav else -1}"
         path, goal = overlay_of(nav)
 
         def draw() -> bytes:
-            odom = pose or snapshot.robot
-            here = _in_map(odom, snapshot) if odom else None
-            return encode_png(overview_image(snapshot, pose=here, path=path, goal=goal))
+            return encode_png(overview_image(snapshot, pose=pose, path=path, goal=goal))
 
         return await self._picture("view", snapshot, drawn, draw)
 
@@ -90,7 +89,7 @@ class MapView:
         return version, None if patch is None else await asyncio.to_thread(encode_voxels, patch)
 
     async def overlay(self) -> tuple[Pose2D | None, NavStatus | None]:
-        """Return where the robot is and what it follows, None for what cannot be known now."""
+        """Return where the robot is in odom and what it follows, None for what cannot be known now."""
 
         async def pose() -> Pose2D | None:
             odometry = (await self._robot.platform.status()).odometry
@@ -120,14 +119,20 @@ class MapView:
 
 
 def overlay_of(nav: NavStatus | None) -> tuple[NDArray[np.float64] | None, Pose2D | None]:
-    """Return the path and the goal to draw: those in force, none after the end."""
+    """Return the path and the goal to draw, in the map: those in force, none after the end."""
     if nav is None or not nav.state.is_active:
         return None, None
     return nav.path, nav.adjusted or nav.requested
 
 
-def _in_map(pose: Pose2D, snapshot: MapSnapshot) -> Pose2D:
-    """Return a pose given in odom where the map has it."""
+def place_on(snapshot: MapSnapshot, odom_pose: Pose2D | None) -> Pose2D | None:
+    """Return where on a map the robot is to be drawn, None while its place is not known.
+
+    Without its pose in odom now, that of the moment of the map counts.
+    """
+    pose = odom_pose or snapshot.robot
+    if pose is None or not snapshot.localised:
+        return None
     return Pose2D(*compose(snapshot.map_from_odom.as_tuple(), pose.as_tuple()))
 
 

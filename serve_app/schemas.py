@@ -1,7 +1,8 @@
 """Request and response models: the API's contract, from which clients are generated.
 
 Lengths in m, angles in rad counter-clockwise from +x, speeds in m/s and rad/s, times in s. Positions are in the frame
-`odom`. Numbers that a client sends must be JSON numbers and finite; unknown fields are refused.
+`map`, unless a field says another. Numbers that a client sends must be JSON numbers and finite; unknown fields are
+refused.
 """
 
 import math
@@ -10,6 +11,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
+from rhino_actors.geometry import compose
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.maps import SavedMap
 from rhino_actors.messages.navigation import (
     MissionKind,
@@ -52,8 +56,8 @@ class Answer(BaseModel):
 
 
 class NavigateRequest(RequestModel):
-    x: Finite = Field(description="[m] in odom", examples=[2.0])
-    y: Finite = Field(description="[m] in odom", examples=[1.0])
+    x: Finite = Field(description="[m] in the map", examples=[2.0])
+    y: Finite = Field(description="[m] in the map", examples=[1.0])
     yaw: Finite | None = Field(
         None, description="[rad] heading at the goal; left out: that of arrival"
     )
@@ -123,8 +127,12 @@ class FaultRequest(RequestModel):
 
 class PoiRequest(RequestModel):
     label: Text = Field(description="1 to 200 characters", examples=["kitchen"])
-    x: Finite | None = Field(None, description="[m] in odom; without x and y: where the robot is")
-    y: Finite | None = Field(None, description="[m] in odom; without x and y: where the robot is")
+    x: Finite | None = Field(
+        None, description="[m] in the map; neither x nor y: where the robot is"
+    )
+    y: Finite | None = Field(
+        None, description="[m] in the map; neither x nor y: where the robot is"
+    )
 
 
 class PoiChange(RequestModel):
@@ -284,10 +292,23 @@ class Mission(Answer):
     seq: int = Field(description="counts every change")
 
 
+class Localisation(Answer):
+    state: LocalisationState = Field(
+        description="unknown: no saved map is loaded, nothing to find; searching and lost: goals are refused"
+    )
+    share: float = Field(description="of the lidar's points that lie on the loaded map, 0 to 1")
+    sentence: str = Field(description="what is wrong, or what to do")
+
+
 class StateEvent(Answer):
     robot: str
     simulated: bool
-    pose: Pose | None = Field(description="null before the first odometry")
+    pose: Pose | None = Field(
+        description="in the map; null before the first odometry, and while the place in it is not known"
+    )
+    odom_pose: Pose | None = Field(
+        description="in odom, which goes on without a jump; null before the first odometry"
+    )
     z: float | None = Field(description="[m] height of the body")
     twist: Twist | None = Field(description="measured, in the body frame")
     status: Status | None
@@ -296,6 +317,9 @@ class StateEvent(Answer):
     mission: Mission | None
     ages: Ages | None
     rates: Rates | None
+    localisation: Localisation | None = Field(
+        description="whether the robot knows its place in a loaded map"
+    )
     unavailable: list[str] = Field(
         default_factory=list, description="parts that do not answer now; what they know is null"
     )
@@ -332,6 +356,10 @@ class MapInfo(BaseModel):
     known_area: float = Field(description="[m2] of the cells that were seen")
     robot: Pose | None = Field(description="in odom: where the robot was when this map was made")
     map_from_odom: Pose = Field(description="where the frame odom lies in the map")
+    localised: bool = Field(
+        description="false: the robot's place in this map is not known, and map_from_odom says nothing"
+    )
+    localisation: Localisation = Field(description="as it is now")
 
 
 class VelocityResponse(Answer):
@@ -429,7 +457,7 @@ class LoadedMap(BaseModel):
     map: SavedMapModel
     epoch: int = Field(description="of the running map that goes on from it")
     is_placed: bool = Field(
-        description="the robot's place on it was given; otherwise map and odom count as one until it is found"
+        description="the robot's place on it was given, roughly; otherwise it is looked for everywhere"
     )
 
 
@@ -515,14 +543,17 @@ def state_event(
     status: RobotStatus | None,
     nav: NavStatus | None,
     mission: MissionStatus | None,
+    localisation: LocalisationStatus | None,
     unavailable: Sequence[str],
 ) -> StateEvent:
     """Put together what is known of a robot; what is not known is null."""
     odometry = status.odometry if status else None
+    pose = pose_in_map(odometry.pose, localisation) if odometry else None
     return StateEvent(
         robot=robot,
         simulated=status.simulated if status else simulated,
-        pose=Pose.model_validate(odometry.pose) if odometry else None,
+        pose=Pose.model_validate(pose) if pose else None,
+        odom_pose=Pose.model_validate(odometry.pose) if odometry else None,
         z=odometry.position[2] if odometry else None,
         twist=Twist.model_validate(odometry.twist) if odometry else None,
         status=_status(status) if status else None,
@@ -531,8 +562,16 @@ def state_event(
         mission=Mission.model_validate(mission) if mission else None,
         ages=_ages(status) if status else None,
         rates=_rates(status) if status else None,
+        localisation=Localisation.model_validate(localisation) if localisation else None,
         unavailable=list(unavailable),
     )
+
+
+def pose_in_map(odom_pose: Pose2D, localisation: LocalisationStatus | None) -> Pose2D | None:
+    """Return where a pose given in odom lies in the map, None while that is not known."""
+    if localisation is None or not localisation.is_usable:
+        return None
+    return Pose2D(*compose(localisation.map_from_odom.as_tuple(), odom_pose.as_tuple()))
 
 
 def map_state(stats: Mapping[str, float], status: RobotStatus | None) -> MapState:

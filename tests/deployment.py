@@ -125,14 +125,20 @@ class Rhino:
         return nav
 
     def pose(self) -> tuple[float, float]:
-        pose = self.get("/api/state")["pose"]
+        """Where the robot is in the map; in odom while that is not known, as when the mapper restarts."""
+        state = self.get("/api/state")
+        pose = state["pose"] or state["odom_pose"]
+        return pose["x"], pose["y"]
+
+    def odom_pose(self) -> tuple[float, float]:
+        pose = self.get("/api/state")["odom_pose"]
         return pose["x"], pose["y"]
 
     def speed(self) -> float:
         """How far the robot gets in half a second, per second [m/s]: what it does, not what it says."""
-        x, y = self.pose()
+        x, y = self.odom_pose()
         time.sleep(0.5)
-        after_x, after_y = self.pose()
+        after_x, after_y = self.odom_pose()
         return float(((after_x - x) ** 2 + (after_y - y) ** 2) ** 0.5 / 0.5)
 
     def processes(self) -> list[str]:

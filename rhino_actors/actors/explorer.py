@@ -22,10 +22,12 @@ from rhino_actors.errors import (
     NoGoal,
     NoMap,
     NoMission,
+    NotLocalised,
     PlanningError,
 )
 from rhino_actors.exploration import goal_selection
 from rhino_actors.exploration.mission import Choice, ExploreMission, Target
+from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.navigation import (
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HOLDER = "explorer"
-UNAVAILABLE_TIMEOUT_S = 60.0  # of the planner or mapper, before a mission is interrupted
+# Of the planner, the mapper or the robot's place in the map, before a mission is interrupted.
+UNAVAILABLE_TIMEOUT_S = 60.0
 # Refusals that end a mission, and ends of its goal by which somebody took the robot: it waits for a person then.
 ENDING_REASONS = frozenset({"ESTOP_LATCHED", "FALLEN"})
 YIELDING_REASONS = frozenset({"PREEMPTED", "SUPERSEDED", "CONTROL_HELD"})
@@ -55,6 +58,9 @@ YIELDING_REASONS = frozenset({"PREEMPTED", "SUPERSEDED", "CONTROL_HELD"})
 
 class ExplorerActor:
     """Drives to the nearest frontier it can reach, again and again, until none is left.
+
+    Frontiers and goals are in the frame map, odometry in odom. While the robot does not know its place in a loaded
+    map no mission begins or resumes, and one that runs waits.
 
     Reads:     MapperActor.snapshot, PlatformActor.odometry, PlannerActor.status
     Publishes: GoalRequest to PlannerActor.navigate; MissionStatus
@@ -129,6 +135,8 @@ class ExplorerActor:
         except (ActorUnavailable, PlanningError) as error:
             now = time.monotonic()
             self._unavailable_since = self._unavailable_since or now
+            if isinstance(error, NotLocalised) and self._runs(mission):
+                self._change(reason=error.code, message=error.message)
             if now - self._unavailable_since > UNAVAILABLE_TIMEOUT_S:
                 await self._conclude(mission, MissionState.INTERRUPTED, error.code, error.message)
 
@@ -139,6 +147,7 @@ class ExplorerActor:
         Raises:
             MissionRunning: one runs, or waits for its resume.
             NoMap: there is nothing to start from yet.
+            NotLocalised: the robot does not know its place in the loaded map.
             ControlError: the robot may not be moved by this client now.
         """
         async with self._deciding:
@@ -146,12 +155,12 @@ class ExplorerActor:
                 raise MissionRunning("A mission is paused.", "Resume it, or stop it first.")
             if self._status.state.is_active:
                 raise MissionRunning()
-            await self._refresh_map()
+            _check_localised(await self._refresh_map())
             self._rank = Rank.AGENT if rank is Rank.AGENT else Rank.MISSION
             self._epoch = await self._claim(client)
             self._mission = ExploreMission(self._config.explorer, self._config.robot)
             self._started = time.monotonic()
-            self._last_pose = None
+            self._last_pose = self._unavailable_since = None
             self._publish(
                 MissionStatus(
                     kind=MissionKind.EXPLORE,
@@ -178,12 +187,15 @@ class ExplorerActor:
 
         Raises:
             NoMission: none is paused.
+            NotLocalised: the robot does not know its place in the loaded map.
             ControlError: the robot may not be moved by this client now.
         """
         async with self._deciding:
             if self._status.state is not MissionState.PAUSED:
                 raise NoMission("No mission is paused.")
+            _check_localised(await self._refresh_map())
             self._epoch = await self._claim(client)
+            self._unavailable_since = None
             self._change(state=MissionState.RUNNING, reason="", message=f"Resumed by {client}.")
             return self._status
 
@@ -207,9 +219,12 @@ class ExplorerActor:
         self._note_travel(odometry.pose, snapshot)
         if mission.goal_id and not await self._goes_on(mission):
             return
-        choice = await asyncio.to_thread(
-            self._choose, mission, snapshot, odometry.pose, time.monotonic()
-        )
+        _check_localised(snapshot)
+        if self._status.reason == NotLocalised.code:
+            self._change(reason="", message="The robot knows its place in the map again.")
+        placed = compose(snapshot.map_from_odom.as_tuple(), odometry.pose.as_tuple())
+        pose = Pose2D(*placed)
+        choice = await asyncio.to_thread(self._choose, mission, snapshot, pose, time.monotonic())
         if not self._runs(mission):
             return
         self._change(frontiers=choice.frontiers, skipped=choice.skipped)
@@ -245,6 +260,8 @@ class ExplorerActor:
         elif nav.state is NavState.ARRIVED:
             mission.arrived(time.monotonic())
             self._change(goals_reached=self._status.goals_reached + 1)
+        elif nav.state is NavState.FAILED and nav.reason == NotLocalised.code:
+            mission.forget_goal()  # not the target's fault
         elif nav.state is NavState.FAILED:
             mission.failed(time.monotonic())
             self._change(goals_failed=self._status.goals_failed + 1)
@@ -267,6 +284,8 @@ class ExplorerActor:
         )
         try:
             nav = await call(self._planner.navigate.remote(request), 10.0)
+        except NotLocalised:
+            raise
         except (PlanningError, ControlError) as error:
             if not self._runs(mission):
                 return  # ended meanwhile; the gate has refused its path
@@ -339,3 +358,9 @@ class ExplorerActor:
     def _publish(self, status: MissionStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
         self._latest.publish(self._status)
+
+
+def _check_localised(snapshot: MapSnapshot) -> None:
+    """Raise NotLocalised if the robot's place in a map is not known."""
+    if not snapshot.localised:
+        raise NotLocalised()

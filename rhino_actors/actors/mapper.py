@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import logging
 import math
@@ -24,7 +25,7 @@ from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, wa
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
-from rhino_actors.messages.localisation import LocalisationStatus
+from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
 from rhino_actors.messages.maps import MapContent
 from rhino_actors.messages.sensors import LidarFrame
@@ -75,6 +76,7 @@ class MapperActor:
         self._whereabouts = Whereabouts(config.mapper, config.robot)
         # Where odom lies in the map: frames are moved by it before they are fused.
         self._map_from_odom = NO_CORRECTION
+        self._is_placed = False  # on a loaded map, which the correction is about right for
         self._working = asyncio.Lock()  # one at a time changes the map, or looks into its tiles
         self._running = False
         self._seen = 0  # seq of the newest frame that the platform gave
@@ -215,8 +217,8 @@ class MapperActor:
 
     @ray.method
     async def localisation(self) -> LocalisationStatus:
-        """Return whether the robot knows its place in a loaded map, with a sentence for people."""
-        return self._whereabouts.status
+        """Return whether the robot knows its place in a loaded map, with a sentence for people, and where odom lies."""
+        return dataclasses.replace(self._whereabouts.status, map_from_odom=self._map_from_odom)
 
     @property
     def _version(self) -> MapVersion:
@@ -240,13 +242,19 @@ class MapperActor:
         warm_up(with_voxels=self._layers.voxels is not None)
         if self._counts["frames"] or not self._was_restarted():
             return
+        layers = MapLayers(self._config, self._robot_config)
         try:
             state = load_checkpoint(self._checkpoint)
             frame_epoch, map_from_odom = _frame_of(state)
-            self._layers.restore(state)
-        except StorageError as error:
+            is_loaded, is_placed = _localiser_of(state)
+            layers.restore(state)
+            if is_loaded:
+                grid, geometry = layers.occupancy_grid(), layers.geometry
+                self._whereabouts.resume(grid, geometry, is_near=is_placed)
+        except (StorageError, ValueError) as error:
             logger.warning("the map starts empty: %s", error)
             return
+        self._layers, self._is_placed = layers, is_placed
         self._frame_epoch, self._map_from_odom = frame_epoch, map_from_odom
         self._is_published = not self._layers.has_changed
         logger.info("the map is back: %.1f m2 known", self._layers.known_area)
@@ -339,9 +347,13 @@ class MapperActor:
         self._map_from_odom, may_fuse = self._whereabouts.place(
             frame, before, self._layers.occupancy.read
         )
-        if self._whereabouts.status.state is not localised.state:
+        state = self._whereabouts.status.state
+        if state is not localised.state:
             logger.info("%s", self._whereabouts.status.sentence)
-        if self._map_from_odom != before or self._whereabouts.status.state is not localised.state:
+            self._is_checkpointed = False
+        if state in (LocalisationState.LOCALISED, LocalisationState.LOST):
+            self._is_placed = state is LocalisationState.LOCALISED
+        if self._map_from_odom != before or state is not localised.state:
             self._is_published, self._differs = False, True  # readers want it without a new cell
         if may_fuse:
             self._layers.integrate(frame, self._map_from_odom)
@@ -376,8 +388,12 @@ class MapperActor:
             return
         self._checkpointed_at = now
         self._is_checkpointed = True
-        state = await asyncio.to_thread(self._layers.state)
-        state["frame"] = np.array([self._frame_epoch, *self._map_from_odom.as_tuple()], np.float64)
+        async with self._working:  # another map may be loaded meanwhile
+            state = await asyncio.to_thread(self._layers.state)
+            correction = self._map_from_odom.as_tuple()
+            state["frame"] = np.array([self._frame_epoch, *correction], np.float64)
+            is_loaded = self._whereabouts.status.state is not LocalisationState.UNKNOWN
+            state["localiser"] = np.array([is_loaded, self._is_placed], np.bool_)
         # The write may take longer than a frame; the map goes on meanwhile.
         self._writing = asyncio.create_task(asyncio.to_thread(self._write_checkpoint, state))
 
@@ -445,7 +461,7 @@ class MapperActor:
         await asyncio.to_thread(load)
         async with self._working:
             self._layers, self._whereabouts = layers, whereabouts
-            self._map_from_odom = correction
+            self._map_from_odom, self._is_placed = correction, initial_pose is not None
             self._epoch = self._frame_epoch = max(self._epoch + 1, time.time_ns() // 1_000_000)
             self._seq = 0
             self._boxes, self._voxel_boxes = {}, {}
@@ -463,3 +479,12 @@ def _frame_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[int, Pose2D]:
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"The checkpoint does not say where odom lies: {error}.") from error
     return int(epoch), Pose2D(x, y, yaw)
+
+
+def _localiser_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[bool, bool]:
+    """Return whether a checkpoint's map was a loaded one, and whether the robot's place in it was about known."""
+    try:
+        is_loaded, is_placed = (bool(value) for value in state["localiser"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"The checkpoint does not say how it was localised: {error}.") from error
+    return is_loaded, is_placed

@@ -73,6 +73,7 @@ class _Goal:
         NO_CORRECTION  # map_from_odom that the robot side's copy of the path was made with
     )
     paths: int = 0  # sent
+    astray_since: float | None = None  # [s] when the robot's place in the map was lost
     path_reason: PathReason = PathReason.NONE
 
 
@@ -260,13 +261,17 @@ class PlannerActor:
         """Keep the path alive while this actor is, whatever a plan takes; not when the map is lost."""
         rate = Rate(4.0 / self._config.path_lease_s)
         while True:
-            if self._goal is not None and not self._map_is_lost():
+            if self._goal is not None and not (self._map_is_lost() or self._is_astray()):
                 with contextlib.suppress(ActorUnavailable):
                     await call(self._platform.follow_report.remote(self._goal.id))
             await rate.sleep()
 
     def _map_is_lost(self) -> bool:
         return time.monotonic() - self._map_heard > MAP_SILENCE_S
+
+    def _is_astray(self) -> bool:
+        """Tell whether the robot's place in the map is not known."""
+        return self._map is not None and not self._map.localised
 
     async def _drive(self) -> None:
         rate = Rate(self._config.tick_hz)
@@ -278,7 +283,11 @@ class PlannerActor:
                 self._update(goal, state=NavState.PAUSED, reason="NO_MAP", message=text)
             elif goal is not None:
                 try:
-                    await self._step(goal)
+                    if self._is_astray():
+                        await self._wait_astray(goal)
+                    else:
+                        goal.astray_since = None
+                        await self._step(goal)
                 except ActorUnavailable as error:
                     self._update(
                         goal, state=NavState.PAUSED, reason=error.code, message=error.message
@@ -305,6 +314,30 @@ class PlannerActor:
         if report.state in (FollowState.FOLLOWING, FollowState.WAITING):
             await self._follow_correction(goal, report.pose)
         self._tell(decision, report)
+
+    async def _wait_astray(self, goal: _Goal) -> None:
+        """Have the robot stand until it knows its place in the map, for a while; then the goal has failed.
+
+        The path's lease is not renewed and runs out. When the place is known again the goal is planned anew.
+        """
+        now = time.monotonic()
+        if goal.astray_since is None:
+            goal.astray_since = now
+        waited = now - goal.astray_since
+        error = NotLocalised()
+        if waited > self._config.wait_timeout_s:
+            text = f"{error.message} {error.hint}"
+            await self._end_goal(NavState.FAILED, error.code, text)
+            return
+        if waited > 1.5 * self._config.path_lease_s:  # to ask earlier would renew it
+            report = await call(self._platform.follow_report.remote(goal.id))
+            if report.state is FollowState.ENDED and report.reason.ends_goal:
+                if goal is self._goal:
+                    await self._end_goal(NavState.CANCELLED, report.reason, report.message)
+                return
+        self._update(
+            goal, state=NavState.PAUSED, reason=error.code, message=error.message, eta=None
+        )
 
     async def _is_blocked(self, route: Route, pose: Pose2D | None) -> bool:
         snapshot = self._map

@@ -106,6 +106,10 @@ class Localiser:
     def is_localised(self) -> bool:
         return self.status.state is LocalisationState.LOCALISED
 
+    def suggest(self, pose: Pose2D) -> None:
+        """Say roughly where in the map the robot stands now: looked at first, while it searches."""
+        self._guess, self._searches = pose, 0
+
     def add_frame(
         self,
         points: ArrayLike,

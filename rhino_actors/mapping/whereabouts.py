@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import MapperConfig, RobotConfig
+from rhino_actors.geometry import compose
 from rhino_actors.mapping.drift_correction import DriftCorrection, DriftOptions
 from rhino_actors.mapping.localisation import Localiser
 from rhino_actors.mapping.submap import Band, obstacle_ends
@@ -33,6 +34,7 @@ class Whereabouts:
             robot.obstacle_min_height, robot.obstacle_max_height, robot.length, robot.width
         )
         self._localiser: Localiser | None = None
+        self._is_near = False  # odom lies about where `place` is told at its first frame
         self._drift = DriftCorrection()
 
     @property
@@ -54,6 +56,21 @@ class Whereabouts:
             ValueError: the map is too large to search.
         """
         self._localiser = Localiser(occupancy, geometry, guess=guess, band=self._band)
+        self._is_near = False
+
+    def resume(self, occupancy: NDArray[np.int8], geometry: GridGeometry, *, is_near: bool) -> None:
+        """Localise on a map again after a crash; as `load`, but odom goes on as it was.
+
+        Args:
+            occupancy: (rows, cols) int8 in the frame map, -1 unknown, 0..100. Not changed, not kept.
+            geometry: where it lies.
+            is_near: the `map_from_odom` that `place` is given first is about right: it is looked there first.
+
+        Raises:
+            ValueError: the map is too large to search.
+        """
+        self.load(occupancy, geometry)
+        self._is_near = is_near
 
     def begin(self) -> None:
         """Go on without a loaded map."""
@@ -73,6 +90,10 @@ class Whereabouts:
             map_from_odom as it is now, and whether the frame may be fused with it.
         """
         if self._localiser is not None:
+            if self._is_near:
+                here = compose(map_from_odom.as_tuple(), frame.pose.as_tuple())
+                self._localiser.suggest(Pose2D(*here))
+                self._is_near = False
             self._localiser.add_frame(
                 frame.points,
                 frame.origin,

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import NO_CORRECTION
+
 
 class LocalisationState(StrEnum):
     """How the frames map and odom are joined."""
@@ -20,6 +23,7 @@ class LocalisationStatus:
     state: LocalisationState = LocalisationState.UNKNOWN
     share: float = 0.0  # of the lidar's points that lie on the map's obstacles, 0..1
     sentence: str = ""  # for people
+    map_from_odom: Pose2D = NO_CORRECTION  # as the mapper has it; means a place only if `is_usable`
 
     @property
     def is_usable(self) -> bool:

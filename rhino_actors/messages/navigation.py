@@ -168,7 +168,7 @@ class MissionState(StrEnum):
 class SkippedFrontier:
     """A frontier that the explorer gave up on."""
 
-    x: float  # [m] in odom
+    x: float  # [m] in the map
     y: float
     size: int  # cells
     reason: str  # code
@@ -187,7 +187,7 @@ class MissionStatus:
     goals_reached: int = 0
     goals_failed: int = 0
     frontiers: NDArray[np.float64] | None = (
-        None  # (K, 3) x, y [m] in odom, 1.0 where it is the target else 0.0
+        None  # (K, 3) x, y [m] in the map, 1.0 where it is the target else 0.0
     )
     skipped: tuple[SkippedFrontier, ...] = field(default=())
     known_area: float = 0.0  # [m2]

@@ -22,10 +22,11 @@ async def events(mailbox: MailboxDep) -> AsyncIterator[ServerSentEvent]:
     """Send events; each carries the whole of what it is about, and the newest of each comes first on connect.
 
     `state` (StateEvent) several times a second · `gate` (Gate) when holder, latch or reason change · `nav`
-    (NavigateStatus, with the path) and `mission` (Mission) on each change · `map_update` {epoch, seq, empty} at most
-    twice a second: fetch /map again · `poi_update` {version}: fetch /pois again. A client that is slow misses what was
-    overtaken. The stream ends after five minutes or 4 MB; event sources connect again by themselves. 503 with code
-    TOO_MANY_STREAMS when too many are open.
+    (NavigateStatus, with the path) and `mission` (Mission) on each change · `localisation` (Localisation) when its
+    state or sentence changes · `map_update` {epoch, seq, empty} at most twice a second: fetch /map again ·
+    `poi_update` {version}: fetch /pois again. A client that is slow misses what was overtaken. The stream ends after
+    five minutes or 4 MB; event sources connect again by themselves. 503 with code TOO_MANY_STREAMS when too many are
+    open.
     """
     allowance = Allowance(EVENT_BYTES)
     yield ServerSentEvent(comment="rhino", retry=RECONNECT_MS)

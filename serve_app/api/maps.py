@@ -5,6 +5,7 @@ one unknown cell, and `empty` is true in /map/info. Headers X-Map-* give the geo
 with, so that a client can turn a click into metres while the map grows.
 """
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
@@ -12,7 +13,7 @@ from fastapi import APIRouter, Header, Query, Response
 from serve_app.api.deps import RobotDep, ServicesDep, errors
 from serve_app.handles import NO_VERSION, MapVersion
 from serve_app.map_view import Picture
-from serve_app.schemas import MapInfo, Pose
+from serve_app.schemas import Localisation, MapInfo, Pose
 
 router = APIRouter(tags=["map"])
 
@@ -43,7 +44,9 @@ IfNoneMatch = Annotated[str | None, Header(description="ETags that the client ho
 @router.get("/map/info", responses=errors())
 async def info(robot: RobotDep, services: ServicesDep) -> MapInfo:
     """Return where the newest map lies. `empty` is true before the first scan."""
-    snapshot = await services.maps[robot.name].snapshot()
+    snapshot, localisation = await asyncio.gather(
+        services.maps[robot.name].snapshot(), robot.mapper.localisation()
+    )
     rows, cols = snapshot.geometry.shape
     return MapInfo(
         origin_x=snapshot.geometry.origin[0],
@@ -57,6 +60,8 @@ async def info(robot: RobotDep, services: ServicesDep) -> MapInfo:
         known_area=snapshot.known_area,
         robot=Pose.model_validate(snapshot.robot) if snapshot.robot else None,
         map_from_odom=Pose.model_validate(snapshot.map_from_odom),
+        localised=snapshot.localised,
+        localisation=Localisation.model_validate(localisation),
     )
 
 

@@ -88,7 +88,7 @@ async def load(
     client: ClientDep,
     body: LoadMapRequest | None = None,
 ) -> LoadedMap:
-    """Stop the robot and go on with this map; without a pose, map and odom are one until the place is found."""
+    """Stop the robot and go on with this map; its place there is looked for, first around the pose if one is given."""
     place = body or LoadMapRequest.model_validate({})
     if (place.x is None) != (place.y is None):
         raise InvalidRequest(

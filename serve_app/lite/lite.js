@@ -141,7 +141,7 @@ const meters = (value) => `${value.toFixed(2)} m`;
 const words = (text) => text.replaceAll("_", " ").toLowerCase();
 
 function showState() {
-  const { pose, gate, mission, nav, rates, ages, status, unavailable } = state;
+  const { pose, odom_pose, localisation, gate, mission, nav, rates, ages, status, unavailable } = state;
   $("robot").textContent = state.robot;
   document.title = `${state.robot} · rhino`;
   $("sim").hidden = !state.simulated;
@@ -152,12 +152,17 @@ function showState() {
 
   $("pose").textContent = pose
     ? `x ${meters(pose.x)}, y ${meters(pose.y)}, ${((pose.yaw * 180) / Math.PI).toFixed(0)}°`
-    : "not known yet";
+    : odom_pose
+      ? "on the map: not known"
+      : "not known yet";
+  showPlace(localisation);
   const marker = $("marker");
   marker.classList.toggle("stale", !pose || Boolean(isLate));
   if (pose) {
     marker.setAttribute("visibility", "visible");
     marker.setAttribute("transform", `translate(${pose.x} ${-pose.y}) rotate(${(-pose.yaw * 180) / Math.PI})`);
+  } else if (localisation) {
+    marker.setAttribute("visibility", "hidden"); // it knows that it does not know
   }
 
   $("nav").textContent = nav ? navText(nav) : "planner restarting";
@@ -184,6 +189,15 @@ function showState() {
     $("rates").textContent =
       `pose ${rates.odometry.toFixed(0)}, lidar ${rates.lidar.toFixed(1)}, camera ${rates.camera.toFixed(0)}, control ${rates.control.toFixed(0)} Hz`;
   }
+}
+
+/** Say whether the robot knows its place, while a saved map is loaded. */
+function showPlace(localisation) {
+  const isOnLoaded = Boolean(localisation) && localisation.state !== "unknown";
+  $("place").hidden = $("place-name").hidden = !isOnLoaded;
+  if (!isOnLoaded) return;
+  $("place").textContent = localisation.sentence;
+  $("place").classList.toggle("bad", localisation.state !== "localised");
 }
 
 function navText(nav) {

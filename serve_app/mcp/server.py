@@ -18,8 +18,9 @@ from serve_app.security import Access, mcp_security
 
 INSTRUCTIONS = """\
 You drive a Unitree Go2, a robot dog, through a building. Lengths are metres, angles radians (degrees where a \
-parameter is called so), counter-clockwise. Positions are x, y in the frame odom: the robot started near (0, 0) \
-looking along +x; y is to its left.
+parameter is called so), counter-clockwise. Positions are x, y in the frame map: without a loaded map the \
+robot started near (0, 0) looking along +x; y is to its left. On a loaded map the robot may not know its place at \
+first: pose is null then, localisation says why, and goals are refused with NOT_LOCALISED until it was driven about.
 Look before you move: get_robot_status says where it is and whether something holds it; observe shows what is ahead; \
 get_map shows the map from above. navigate_to plans around obstacles and returns at once: poll get_nav_status, or pass \
 wait_s. People outrank you: when one drives, your commands are refused with CONTROL_HELD; do not insist. stop always \

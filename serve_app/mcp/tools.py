@@ -16,15 +16,21 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 from starlette.requests import Request
 
-from rhino_actors.errors import ActorUnavailable, ControlHeld, NotAvailable, RhinoError
-from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.errors import (
+    ActorUnavailable,
+    ControlHeld,
+    NotAvailable,
+    NotLocalised,
+    RhinoError,
+)
+from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.navigation import NavStatus, Rank
 from serve_app import commands
 from serve_app.camera_feed import CameraFeed
 from serve_app.clients import HEADER, assistant_name, from_header
 from serve_app.handles import Handles, Robot
 from serve_app.images import jpeg_within, map_png_within
-from serve_app.map_view import MapView, overlay_of
+from serve_app.map_view import MapView, overlay_of, place_on
 from serve_app.refusals import RefusalLog
 from serve_app.schemas import (
     Gate,
@@ -79,7 +85,7 @@ class Observation(BaseModel):
     age: float = Field(description="[s] when it was read")
     width: int = Field(description="[px]")
     height: int = Field(description="[px]")
-    robot: Pose | None = Field(description="where the robot was, in odom")
+    robot: Pose | None = Field(description="where the robot was, in the map; null: not known")
 
 
 class MapPicture(BaseModel):
@@ -189,7 +195,7 @@ class Tools:
             )
         except ValueError as error:
             raise NotAvailable(f"The picture cannot be shown: {error}.") from error
-        pose, _ = await self._maps.overlay()
+        pose = await self._pose()
         seen = Observation(
             seq=view.frame.seq,
             age=view.age,
@@ -202,9 +208,9 @@ class Tools:
     async def get_map(self) -> Annotated[CallToolResult, MapPicture]:
         """Return the map from above, up being +y, with the robot, its path and its goal drawn."""
         snapshot = await self._maps.snapshot()
-        pose, nav = await self._maps.overlay()
+        odom_pose, nav = await self._maps.overlay()
         path, goal = overlay_of(nav)
-        pose = pose or snapshot.robot
+        pose = place_on(snapshot, odom_pose)
 
         def draw() -> tuple[bytes, float]:
             return map_png_within(
@@ -230,8 +236,8 @@ class Tools:
 
     async def navigate_to(
         self,
-        x: Annotated[Number, Field(description="[m] in odom")],
-        y: Annotated[Number, Field(description="[m] in odom")],
+        x: Annotated[Number, Field(description="[m] in the map")],
+        y: Annotated[Number, Field(description="[m] in the map")],
         ctx: Context[Any, Any],
         yaw: Annotated[
             Number | None,
@@ -335,8 +341,8 @@ class Tools:
     async def tag_poi(
         self,
         label: Annotated[str, Field(description="name of the place, 1 to 200 characters")],
-        x: Annotated[Number | None, Field(description="[m] in odom")] = None,
-        y: Annotated[Number | None, Field(description="[m] in odom")] = None,
+        x: Annotated[Number | None, Field(description="[m] in the map")] = None,
+        y: Annotated[Number | None, Field(description="[m] in the map")] = None,
     ) -> PoiModel:
         """Name a place: the point given, or where the robot is now."""
         poi = await commands.add_poi(self._handles, self._robot, label, x, y)
@@ -357,6 +363,13 @@ class Tools:
         place = await commands.find_poi(self._handles, self._robot, poi)
         await commands.check_place(self._handles, self._robot, place)
         return await self.navigate_to(place.x, place.y, ctx, None, wait_s)
+
+    async def _pose(self) -> Pose2D | None:
+        """Return where the robot is in the map, None while that is not known."""
+        try:
+            return await commands.current_pose(self._robot)
+        except (ActorUnavailable, NotAvailable, NotLocalised):
+            return None
 
     async def _sport(
         self, command: str, ctx: Context[Any, Any], parameters: Mapping[str, float] | None = None

@@ -1,10 +1,12 @@
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import ray.exceptions as rx
 
+from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.navigation import GoalRequest
 from serve_app import events, streams
 from serve_app.api import events as route
@@ -13,7 +15,7 @@ from serve_app.events import Event, Mailbox
 from tests.api.streams import Stream, sse_events
 from tests.api.world import World, snapshot
 
-ALL = {"state", "gate", "nav", "mission", "map_update", "poi_update"}
+ALL = {"state", "gate", "nav", "mission", "map_update", "localisation", "poi_update"}
 
 
 def has(*names: str) -> Callable[[bytes], bool]:
@@ -29,6 +31,7 @@ async def test_a_new_listener_gets_the_whole_state_first() -> None:
     newest = {name: json.loads(data) for name, data in sse_events(stream.body)}
     assert newest["state"]["pose"]["x"] == 1.0 and "path" not in newest["state"]
     assert newest["nav"]["state"] == "idle" and newest["mission"]["state"] == "idle"
+    assert newest["localisation"] == {"state": "unknown", "share": 0.0, "sentence": ""}
     assert newest["map_update"] == {"epoch": 7, "seq": 1, "empty": False}
     assert newest["poi_update"] == {"version": 0}
     assert b"\nretry: " in b"\n" + stream.body and b"\nid: " in stream.body
@@ -153,3 +156,40 @@ async def test_a_slow_listener_keeps_the_newest_of_each_kind_only() -> None:
     ]
     mailbox.put(Event("gate", 1, "{}"))
     assert [event.name for event in await mailbox.take()] == ["gate"]
+
+
+async def test_the_state_has_the_pose_in_the_map_and_the_loss_of_the_place_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "LOCALISATION_PERIOD_S", 0.05)
+    world = World()
+    world.mapper.current = replace(world.mapper.current, map_from_odom=Pose2D(10.0, 0.0, 0.0))
+    app = create_api(world.handles())
+
+    async def lose() -> None:
+        await asyncio.sleep(0.3)
+        world.mapper.lose()
+
+    def enough(body: bytes) -> bool:
+        told = sse_events(body)
+        return any(n == "state" and json.loads(d)["pose"] is None for n, d in told)
+
+    losing = asyncio.create_task(lose())
+    stream = await Stream.read(app, "/api/events", enough)
+    await losing
+    told = [(name, json.loads(data)) for name, data in sse_events(stream.body)]
+    states = [value for name, value in told if name == "state"]
+    assert states[0]["pose"]["x"] == 11.0 and states[0]["odom_pose"]["x"] == 1.0
+    assert states[-1]["odom_pose"]["x"] == 1.0
+    assert states[-1]["localisation"]["state"] == "lost"
+    places = [value["state"] for name, value in told if name == "localisation"]
+    assert places == ["unknown", "lost"]
+
+
+async def test_a_lost_mapper_does_not_silence_the_stream() -> None:
+    world = World()
+    world.lost["mapper"] = rx.ActorDiedError()
+    stream = await Stream.read(create_api(world.handles()), "/api/events", has("state", "nav"))
+    (state, *_) = [json.loads(data) for name, data in sse_events(stream.body) if name == "state"]
+    assert state["pose"] is None and state["odom_pose"]["x"] == 1.0
+    assert "mapper" in state["unavailable"]

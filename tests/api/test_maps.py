@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import cv2
 import numpy as np
 import pytest
@@ -94,6 +96,26 @@ def test_the_robot_is_drawn_where_it_is(client: TestClient, world: World) -> Non
     moved = client.get("/api/map").headers["ETag"]
     world.platform.pose = Pose2D(0.0, 0.0, 0.0)
     assert client.get("/api/map").headers["ETag"] != moved
+
+
+def test_robot_path_and_goal_are_drawn_in_the_map(client: TestClient, world: World) -> None:
+    world.platform.pose = Pose2D(50.5, 40.0, 0.0)
+    world.mapper.current = replace(world.mapper.current, map_from_odom=Pose2D(-50.0, -40.0, 0.0))
+    image = picture(client, "/api/map")
+    assert tuple(image[20 - 1 - 5, 15].tolist()) == (70, 160, 40), "the robot is at (0.5, 0)"
+    client.post("/api/navigate", json={"x": -0.5, "y": -0.2})
+    goal = picture(client, "/api/map")
+    assert (
+        goal[20 - 1 - 3 - 3 : 20 - 3 + 3, 5 - 3 : 5 + 4]
+        != picture(client, "/api/map/raw")[20 - 1 - 3 - 3 : 20 - 3 + 3, 5 - 3 : 5 + 4, None]
+    ).any(), "the goal is at (-0.5, -0.2)"
+
+
+def test_a_robot_whose_place_is_not_known_is_not_drawn(client: TestClient, world: World) -> None:
+    world.platform.pose = Pose2D(0.5, 0.0, 0.0)
+    world.mapper.lose()
+    raw = picture(client, "/api/map/raw")
+    assert (picture(client, "/api/map") == raw[:, :, None]).all()
 
 
 def test_the_path_is_drawn_while_it_is_followed(client: TestClient, world: World) -> None:

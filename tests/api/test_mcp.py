@@ -499,3 +499,33 @@ class lifespan:
         await self._to_app.put({"type": "lifespan.shutdown"})
         assert (await self._from_app.get())["type"] == "lifespan.shutdown.complete"
         await self._task
+
+
+async def test_an_assistant_sees_and_moves_the_robot_in_the_map(
+    agent: Client, world: World
+) -> None:
+    world.platform.add_frame()
+    world.platform.pose = Pose2D(1.0, 2.0, 0.0)
+    world.mapper.current = replace(world.mapper.current, map_from_odom=Pose2D(10.0, 0.0, np.pi / 2))
+    there = {"x": pytest.approx(8.0), "y": pytest.approx(1.0), "yaw": pytest.approx(np.pi / 2)}
+    assert (await call(agent, "get_robot_status"))["pose"] == there
+    assert (await call(agent, "get_map"))["robot"] == there
+    assert (await call(agent, "observe"))["robot"] == there
+    place = await call(agent, "tag_poi", label="here")
+    assert (place["x"], place["y"]) == pytest.approx((8.0, 1.0))
+    await call(agent, "relative_move", forward=1.0, wait_s=0)
+    assert (world.planner.requests[0].x, world.planner.requests[0].y) == pytest.approx((8.0, 2.0))
+
+
+async def test_an_assistant_is_told_that_the_place_is_not_known(
+    agent: Client, world: World
+) -> None:
+    world.platform.add_frame()
+    world.mapper.lose()
+    status = await call(agent, "get_robot_status")
+    assert status["pose"] is None and status["localisation"]["state"] == "lost"
+    assert (await call(agent, "get_map"))["robot"] is None
+    assert (await call(agent, "observe"))["robot"] is None
+    for name, given in (("relative_move", {"forward": 1.0}), ("tag_poi", {"label": "here"})):
+        assert (await refusal(agent, name, **given)).startswith("NOT_LOCALISED: ")
+    assert world.planner.requests == []

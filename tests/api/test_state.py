@@ -1,12 +1,16 @@
 import ast
 import asyncio
 import inspect
+import math
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import ray.exceptions as rx
 from fastapi.testclient import TestClient
 
 from rhino_actors.control import motion_gate
+from rhino_actors.errors import NotLocalised
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.navigation import Rank
 from serve_app.commands import read_state
@@ -59,6 +63,7 @@ def test_state_works_while_the_mapper_is_dead(client: TestClient, world: World) 
     state = client.get("/api/state").json()
     assert state["map"] is None and state["unavailable"] == ["mapper"]
     assert state["rates"]["map"] is None and state["rates"]["odometry"] == 50.0
+    assert state["pose"] is None and state["odom_pose"] is not None
 
 
 async def test_state_asks_all_parts_at_the_same_time(world: World) -> None:
@@ -163,3 +168,40 @@ def test_an_unknown_robot_is_not_found(client: TestClient, world: World) -> None
 def test_state_carries_where_the_robot_stands_now(client: TestClient, world: World) -> None:
     world.platform.pose = Pose2D(-3.0, 4.0, 0.0)
     assert client.get("/api/state").json()["pose"] == {"x": -3.0, "y": 4.0, "yaw": 0.0}
+
+
+def test_the_pose_is_in_the_map_and_that_in_odom_is_a_field_of_its_own(
+    client: TestClient, world: World
+) -> None:
+    world.mapper.current = replace(
+        world.mapper.current, map_from_odom=Pose2D(10.0, 0.0, math.pi / 2)
+    )
+    world.platform.pose = Pose2D(1.0, 2.0, 0.25)
+    state = client.get("/api/state").json()
+    assert state["pose"] == pytest.approx({"x": 8.0, "y": 1.0, "yaw": math.pi / 2 + 0.25})
+    assert state["odom_pose"] == pytest.approx({"x": 1.0, "y": 2.0, "yaw": 0.25})
+    assert state["localisation"] == {"state": "unknown", "share": 0.0, "sentence": ""}
+
+
+def test_while_the_place_is_not_known_there_is_no_pose_in_the_map_but_a_sentence(
+    client: TestClient, world: World
+) -> None:
+    world.mapper.lose()
+    state = client.get("/api/state").json()
+    assert state["pose"] is None and state["odom_pose"]["x"] == 1.0
+    assert state["localisation"]["state"] == "lost" and state["localisation"]["share"] == 0.31
+    assert state["localisation"]["sentence"].startswith("Lost: ")
+    info = client.get("/api/map/info").json()
+    assert info["localised"] is False and info["localisation"] == state["localisation"]
+    refused = client.post("/api/pois", json={"label": "here"})
+    assert refused.status_code == 409 and refused.json()["code"] == "NOT_LOCALISED"
+    assert client.post("/api/pois", json={"label": "there", "x": 1, "y": 2}).status_code == 201
+
+
+def test_a_goal_is_refused_with_409_while_the_place_is_not_known(
+    client: TestClient, world: World
+) -> None:
+    world.planner.error = NotLocalised()
+    refused = client.post("/api/navigate", json={"x": 1, "y": 1})
+    assert refused.status_code == 409
+    assert refused.json()["code"] == "NOT_LOCALISED" and "rough pose" in refused.json()["hint"]

@@ -33,6 +33,7 @@ from rhino_actors.errors import (
 from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.maps import MapContent, SavedMap
 from rhino_actors.messages.navigation import (
@@ -310,6 +311,16 @@ class FakeMapper:
         self.voxel_patch = VoxelPatch(epoch, 1, 0, 1.0, 0.05, place, words)
         self.loaded: list[tuple[MapContent, Pose2D | None]] = []
         self.error: Exception | None = None
+        self.localisation_status = LocalisationStatus()
+
+    async def localisation(self) -> LocalisationStatus:
+        return replace(self.localisation_status, map_from_odom=self.current.map_from_odom)
+
+    def lose(self) -> None:
+        """Have a loaded map on which the robot does not know its place."""
+        sentence = "Lost: what the lidar sees does not fit the map here."
+        self.localisation_status = LocalisationStatus(LocalisationState.LOST, 0.31, sentence)
+        self.current = replace(self.current, seq=self.current.seq + 1, localised=False)
 
     async def export_map(self) -> MapContent:
         return replace(snapshot_content(), epoch=self.current.epoch)

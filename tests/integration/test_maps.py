@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from typing import Any
 
 import cv2
 import httpx2
@@ -38,6 +39,32 @@ def go(rhino: Rhino, poi_id: str) -> httpx2.Response:
     return httpx2.post(f"{rhino.api}/api/pois/{poi_id}/navigate", json={}, timeout=20.0)
 
 
+def wait_until_localised(rhino: Rhino) -> dict[str, Any]:
+    """Turn the robot on the spot until it knows its place, and return where odom lies in the map."""
+
+    def knows() -> dict[str, Any] | None:
+        info: dict[str, Any] = rhino.get("/api/map/info")
+        if info["localised"]:
+            return info
+        rhino.post("/api/velocity", {"vx": 0.0, "vy": 0.0, "omega": 0.6})
+        return None
+
+    info = rhino.wait_until(knows, 90.0, "the robot to know its place", 0.1)
+    rhino.post("/api/stop")
+    assert rhino.get("/api/state")["localisation"]["state"] == "localised"
+    return dict(info["map_from_odom"])
+
+
+def refused(rhino: Rhino, x: float, y: float) -> dict[str, Any] | None:
+    """Ask for a goal and return the refusal; the planner may hear of a new map after the API."""
+    answer = httpx2.post(f"{rhino.api}/api/navigate", json={"x": x, "y": y}, timeout=20.0)
+    return dict(answer.json()) if answer.status_code == 409 else None
+
+
+# The fake robot starts at the same place in each deployment, and its odometry does not drift.
+IDENTITY = pytest.approx({"x": 0.0, "y": 0.0, "yaw": 0.0}, abs=0.08)
+
+
 def test_a_saved_map_is_loaded_by_the_next_deployment(rhino: Rhino) -> None:
     rhino.deploy("test", "--lean")
     rhino.wait_for_map()
@@ -55,26 +82,29 @@ def test_a_saved_map_is_loaded_by_the_next_deployment(rhino: Rhino) -> None:
     rhino.deploy("test", "--lean")
     rhino.wait_for_map()
     assert rhino.get("/api/maps") == [{**saved, "in_force": False}]
-    refused = go(rhino, poi["id"])
-    assert refused.status_code == 409 and refused.json()["code"] == "MAP_NOT_LOADED"
+    answer = go(rhino, poi["id"])
+    assert answer.status_code == 409 and answer.json()["code"] == "MAP_NOT_LOADED"
 
     epoch = rhino.get("/api/map/info")["epoch"]
     x, y = rhino.pose()
     drive(rhino, x + 2.0, y)
     rhino.wait_until(lambda: rhino.speed() > 0.15, 15.0, "the robot to drive", 0.0)
-    rhino.post(
-        f"/api/maps/{saved['id']}/load"
-    )  # a command takes seconds to start: it would arrive first
+    x, y = rhino.pose()
+    yaw = rhino.get("/api/state")["pose"]["yaw"]
+    # Not as a command: that takes seconds to start, and the robot would arrive first.
+    rough = {"x": x + 0.5, "y": y - 0.3, "yaw": yaw + 0.2}
+    rhino.post(f"/api/maps/{saved['id']}/load", rough)
+    state = rhino.get("/api/state")
+    assert state["localisation"]["state"] == "searching" and state["pose"] is None
+    info = rhino.get("/api/map/info")
+    now = picture(httpx2.get(f"{rhino.api}/api/map/raw", timeout=20.0).content)
     assert rhino.speed() < 0.05
     nav = rhino.get("/api/navigate/status")
     assert (nav["state"], nav["reason"]) == ("cancelled", "STOPPED")
-    info = rhino.get("/api/map/info")
     assert info["epoch"] > epoch
-    assert info["map_from_odom"] == {"x": 0.0, "y": 0.0, "yaw": 0.0}
 
     with zipfile.ZipFile(before) as archive:
         kept = picture(archive.read("map.pgm"))
-    now = picture(httpx2.get(f"{rhino.api}/api/map/raw", timeout=20.0).content)
     # The running map has unknown rims that are not kept.
     col = round((saved["origin_x"] - info["origin_x"]) / saved["resolution"])
     top = info["origin_y"] + info["height"] * info["resolution"]
@@ -82,18 +112,18 @@ def test_a_saved_map_is_loaded_by_the_next_deployment(rhino: Rhino) -> None:
     now = now[row : row + saved["height"], col : col + saved["width"]]
     known = kept != 205
     assert known.sum() * saved["resolution"] ** 2 == pytest.approx(saved["known_area"], rel=0.05)
-    # The robot sees on while this is asked: a few cells at the rims of what it saw may differ.
     assert (now[known] != kept[known]).mean() < 0.005
     after = rhino.folder / "after.zip"
     succeeds(rhino, "map", "export", "office 🐶", str(after))
     assert after.read_bytes() == before.read_bytes()
 
-    assert go(rhino, poi["id"]).is_success
+    assert wait_until_localised(rhino) == IDENTITY
+    rhino.wait_until(lambda: go(rhino, poi["id"]).is_success, 20.0, "the place to be driven to")
     succeeds(rhino, "stop")
-    x, y = rhino.pose()
-    said = succeeds(rhino, "map", "load", "office 🐶", "--at", str(x + 10.0), str(y), "0")
-    assert "loaded office" in said
-    assert rhino.get("/api/map/info")["map_from_odom"]["x"] == pytest.approx(10.0, abs=0.3)
+    pose = rhino.get("/api/state")["pose"]
+    at = [str(pose["x"] - 0.4), str(pose["y"] + 0.4), str(pose["yaw"] - 0.2)]
+    assert "loaded office" in succeeds(rhino, "map", "load", "office 🐶", "--at", *at)
+    assert wait_until_localised(rhino) == IDENTITY
 
 
 def test_what_another_program_made_is_imported_and_bad_files_are_not(running: Rhino) -> None:
@@ -110,10 +140,14 @@ def test_what_another_program_made_is_imported_and_bad_files_are_not(running: Rh
     url = f"{running.api}/api/maps/import"
     answer = httpx2.post(url, params={"name": "hall"}, content=buffer.getvalue(), timeout=20.0)
     assert answer.status_code == 201, answer.text
-    refused = httpx2.post(url, params={"name": "bad"}, content=buffer.getvalue()[:-9], timeout=20.0)
-    assert refused.status_code == 422 and refused.json()["code"] == "MAP_FILE_INVALID"
+    bad = httpx2.post(url, params={"name": "bad"}, content=buffer.getvalue()[:-9], timeout=20.0)
+    assert bad.status_code == 422 and bad.json()["code"] == "MAP_FILE_INVALID"
 
     loaded = running.post(f"/api/maps/{answer.json()['id']}/load", {"x": 0.0, "y": 0.0})
+    # It is not the place where the robot is: it must not be sent about on it, nor draw what it sees into it.
+    refusal = running.wait_until(lambda: refused(running, 1.0, 0.0), 20.0, "a goal to be refused")
+    assert refusal["code"] == "NOT_LOCALISED"
+    assert running.get("/api/state")["pose"] is None
     info = running.get("/api/map/info")
     assert info["epoch"] == loaded["epoch"] and info["resolution"] == 0.05
     image = picture(httpx2.get(f"{running.api}/api/map/raw", timeout=20.0).content)

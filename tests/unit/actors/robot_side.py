@@ -110,6 +110,7 @@ class ScriptedMapper:
         self._seq = 0
         self.is_gone = False
         self.correction = Pose2D(0.0, 0.0, 0.0)  # map_from_odom of what is shown next
+        self.localised = True  # of what is shown next
 
     def show(self, occupancy: np.ndarray, origin: tuple[float, float] = (0.0, 0.0)) -> None:
         self._seq += 1
@@ -132,6 +133,7 @@ class ScriptedMapper:
             costmap,
             area,
             map_from_odom=self.correction,
+            localised=self.localised,
         )
 
     async def snapshot(self, newer_than: tuple[int, int] = (0, 0), wait: float = 0.0) -> Any:

@@ -1,6 +1,7 @@
 """ExplorerActor as a plain class: whose mission it is, how it yields, how it ends."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
@@ -17,10 +18,11 @@ from rhino_actors.errors import (
     NoMap,
     NoMission,
     NoPath,
+    NotLocalised,
     SupersededRequest,
 )
 from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN
+from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, MapSnapshot
 from rhino_actors.messages.navigation import (
     GoalRequest,
     MissionState,
@@ -275,3 +277,63 @@ async def test_a_late_step_does_not_revive_or_end_another_mission(scene: Scene) 
     await scene.explorer.start("bert")
     await asyncio.sleep(0.2)
     assert (await scene.explorer.status()).state is MissionState.RUNNING
+
+
+async def test_the_robots_place_among_the_frontiers_is_the_one_in_the_map(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Pose2D] = []
+    costs_from = scene.explorer._router.costs_from
+
+    def noted(snapshot: MapSnapshot, pose: Pose2D):  # type: ignore[no-untyped-def]
+        asked.append(pose)
+        return costs_from(snapshot, pose)
+
+    monkeypatch.setattr(scene.explorer._router, "costs_from", noted)
+    scene.mapper.correction = Pose2D(1.0, 3.0, math.pi / 2)
+    scene.platform.pose = Pose2D(-2.0, -1.0, 0.0)  # at (2, 1) in the map
+    scene.show(door=True)
+    await scene.explorer.start("anna")
+    await scene.until_goals(1)
+    assert asked[0].as_tuple() == pytest.approx((2.0, 1.0, math.pi / 2))
+    assert scene.planner.goals[0].x > 3.0, "the goal is in the map too"
+
+
+async def test_no_mission_begins_or_resumes_while_the_place_is_not_known(scene: Scene) -> None:
+    scene.mapper.localised = False
+    scene.show(door=True)
+    with pytest.raises(NotLocalised):
+        await scene.explorer.start("anna")
+    assert scene.platform.claims == []
+    scene.mapper.localised = True
+    scene.show(door=True)
+    await scene.explorer.start("anna")
+    await scene.until_goals(1)
+    scene.planner.nav = replace(scene.planner.nav, goal_id=7, client="ben")
+    await scene.until(MissionState.PAUSED)
+    scene.mapper.localised = False
+    scene.show(door=True)
+    with pytest.raises(NotLocalised):
+        await scene.explorer.resume("anna")
+    assert (await scene.explorer.status()).state is MissionState.PAUSED
+
+
+async def test_a_mission_waits_while_the_place_is_lost_and_blames_no_target(scene: Scene) -> None:
+    scene.show(door=True)
+    await scene.explorer.start("anna")
+    await scene.until_goals(1)
+    scene.mapper.localised = False
+    scene.show(door=True)
+    status = await scene.explorer.status()
+    async with asyncio.timeout(10.0):
+        while status.reason != "NOT_LOCALISED":
+            status = await scene.explorer.status(status.seq, 1.0)
+    assert status.state is MissionState.RUNNING
+    scene.planner.end(NavState.FAILED, "NOT_LOCALISED")
+    await asyncio.sleep(0.3)
+    assert len(scene.planner.goals) == 1
+    scene.mapper.localised = True
+    scene.show(door=True)
+    await scene.until_goals(2)
+    status = await scene.explorer.status()
+    assert (status.goals_failed, status.reason) == (0, "")

@@ -13,7 +13,9 @@ import pytest
 from rhino_actors.errors import MapTooLarge, NoMap, NotAvailable
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer
+from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
+from rhino_actors.messages.localisation import LocalisationState
+from rhino_actors.messages.sensors import LidarFrame
 from tests.unit.actors.test_mapper import Rig, build, config, eventually, running, whole
 
 GEOMETRY = GridGeometry(0.05, (-3.2, 0.0), (64, 128))
@@ -39,6 +41,35 @@ def stand(rig: Rig, pose: Pose2D | None) -> None:
         return SimpleNamespace(odometry=SimpleNamespace(pose=pose) if pose else None)
 
     rig.platform.status = status  # type: ignore[attr-defined]
+
+
+TURNED = Pose2D(-7.02, 4.02, math.pi / 2)  # map_from_odom on the map of `load_turned`
+
+
+async def load_turned(rig: Rig) -> LidarFrame:
+    """Map the room, and load that map turned by a quarter and moved, with a rough place; return the last frame."""
+    for _ in range(8):
+        frame = await rig.show()
+    seen = await rig.actor.export_map()
+    turned = np.rot90(seen.occupancy, -1)  # a quarter turn: rows and cols change places
+    x, y = seen.geometry.origin
+    corner = (-(y + 0.05 * seen.geometry.shape[0]) - 7.0, x + 4.0)
+    geometry = GridGeometry(0.05, corner, (turned.shape[0], turned.shape[1]))
+    said = Pose2D(*compose(TURNED.as_tuple(), frame.pose.as_tuple()))
+    stand(rig, frame.pose)
+    await rig.actor.load_map(turned, geometry, replace(said, x=said.x + 0.1))
+    return frame
+
+
+async def find_itself(rig: Rig) -> MapSnapshot:
+    """Give frames until the robot knows its place; nothing may be fused before."""
+    loaded = await whole(rig.actor)
+    assert not loaded.localised
+    async with asyncio.timeout(10.0):
+        while not (snapshot := await whole(rig.actor)).localised:
+            assert np.array_equal(snapshot.occupancy, loaded.occupancy)
+            await rig.show()
+    return snapshot
 
 
 async def test_there_is_nothing_to_keep_before_the_first_frame() -> None:
@@ -84,24 +115,14 @@ async def test_a_loaded_map_replaces_the_present_one_and_waiting_readers_get_it(
 async def test_on_a_loaded_map_nothing_is_fused_until_the_robot_has_found_itself_near_where_it_was_said_to_stand() -> (
     None
 ):
-    map_from_odom = Pose2D(-7.02, 4.02, math.pi / 2)
     async with running(config()) as rig:
-        for _ in range(8):
-            frame = await rig.show()
-        seen = await rig.actor.export_map()
-        turned = np.rot90(seen.occupancy, -1)  # a quarter turn: rows and cols change places
-        x, y = seen.geometry.origin
-        corner = (-(y + 0.05 * seen.geometry.shape[0]) - 7.0, x + 4.0)
-        geometry = GridGeometry(0.05, corner, (turned.shape[0], turned.shape[1]))
-        said = Pose2D(*compose(map_from_odom.as_tuple(), frame.pose.as_tuple()))
-        stand(rig, frame.pose)
-        await rig.actor.load_map(turned, geometry, replace(said, x=said.x + 0.1))
-        loaded = await whole(rig.actor)
-        assert not loaded.localised
-        async with asyncio.timeout(10.0):
-            while not (snapshot := await whole(rig.actor)).localised:
-                assert np.array_equal(snapshot.occupancy, loaded.occupancy)
-                await rig.show()
+        frame = await load_turned(rig)
+        asked = await rig.actor.localisation()
+        assert asked.state is LocalisationState.SEARCHING and not asked.is_usable
+        snapshot = await find_itself(rig)
+        asked = await rig.actor.localisation()
+        assert asked.is_usable and asked.map_from_odom == snapshot.map_from_odom
+        assert (await rig.actor.stats())["localised"] == 1.0
     found = snapshot.map_from_odom
     assert found.distance_to(-7.0, 4.0) < 0.06
     assert found.yaw == pytest.approx(math.pi / 2, abs=0.03)
@@ -152,3 +173,50 @@ async def test_a_fresh_mapper_says_when_its_coordinates_began() -> None:
     async with running(config()) as rig:
         stats = await rig.actor.stats()
     assert stats["frame_epoch"] == stats["epoch"] >= before
+
+
+async def kept(rig: Rig) -> None:
+    """Give frames until a checkpoint of the present state is on the disk."""
+    await rig.show()
+    await eventually(lambda: rig.actor._is_checkpointed and rig.actor._writing is not None)
+    await rig.actor._writing  # type: ignore[misc]
+
+
+async def test_after_a_crash_on_a_loaded_map_the_robot_finds_itself_again_before_it_fuses() -> None:
+    settings = config()
+    async with running(settings) as rig:
+        await load_turned(rig)
+        before = await find_itself(rig)
+        await kept(rig)
+    async with running(settings, restarted=True) as again:
+        await eventually(lambda: again.actor._seq > 0)
+        assert (await again.actor.localisation()).state is LocalisationState.SEARCHING
+        after = await find_itself(again)
+        assert (await again.actor.localisation()).state is LocalisationState.LOCALISED
+    assert after.map_from_odom.distance_to(before.map_from_odom.x, before.map_from_odom.y) < 0.06
+    assert after.map_from_odom.yaw == pytest.approx(before.map_from_odom.yaw, abs=0.03)
+
+
+async def test_after_a_crash_the_robot_is_looked_for_where_it_was_said_to_be() -> None:
+    settings = config()
+    async with running(settings) as rig:
+        await load_turned(rig)
+        await kept(rig)  # its rough place was said, it has not found itself
+    async with running(settings, restarted=True) as again:
+        await eventually(lambda: again.actor._seq > 0)
+        frame = await again.show()
+        localiser = again.actor._whereabouts._localiser
+        assert localiser is not None and localiser._guess is not None
+        expected = compose(TURNED.as_tuple(), frame.pose.as_tuple())
+        assert localiser._guess.distance_to(*expected[:2]) < 0.15
+
+
+async def test_after_a_crash_on_a_map_made_by_itself_the_mapper_just_goes_on() -> None:
+    settings = config()
+    async with running(settings) as rig:
+        await rig.show()
+        await kept(rig)
+    async with running(settings, restarted=True) as again:
+        await eventually(lambda: again.actor._seq > 0)
+        assert (await again.actor.localisation()).state is LocalisationState.UNKNOWN
+        assert (await again.newest()).localised

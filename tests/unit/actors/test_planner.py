@@ -16,6 +16,7 @@ from rhino_actors.errors import (
     InvalidRequest,
     NoGoal,
     NoMap,
+    NotLocalised,
     SupersededRequest,
 )
 from rhino_actors.geometry import compose, inverse, transform_poses
@@ -32,11 +33,11 @@ CONFIG = RhinoConfig(planner=PlannerConfig(tick_hz=50.0, replan_period_s=0.1))
 class Scene:
     """A planner in a free room of 6 x 6 m, the robot at (1, 1)."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RhinoConfig = CONFIG) -> None:
         self.platform = ScriptedPlatform(Pose2D(1.0, 1.0))
-        self.mapper = ScriptedMapper(CONFIG)
+        self.mapper = ScriptedMapper(config)
         self.planner = PlannerActor(
-            CONFIG, platform=FakeHandle(self.platform), mapper=FakeHandle(self.mapper)
+            config, platform=FakeHandle(self.platform), mapper=FakeHandle(self.mapper)
         )
 
     def show_room(self, box: bool = False, correction: Pose2D | None = None) -> None:
@@ -387,3 +388,74 @@ async def test_a_robot_that_gets_nowhere_recovers_and_then_says_why(scene: Scene
     await asyncio.gather(running, return_exceptions=True)
     assert status.reason == "FAILED_TO_MAKE_PROGRESS" and status.attempts == 1
     assert len(stuck.platform.nudges) == 1
+
+
+async def lose_place(scene: Scene) -> None:
+    scene.mapper.localised = False
+    scene.show_room()
+    async with asyncio.timeout(5.0):
+        while scene.planner._map is None or scene.planner._map.localised:
+            await asyncio.sleep(0.01)
+
+
+def find_place(scene: Scene, correction: Pose2D) -> None:
+    scene.mapper.localised = True
+    scene.show_room(correction=correction)
+
+
+async def test_a_goal_is_refused_while_the_robot_does_not_know_its_place(scene: Scene) -> None:
+    await lose_place(scene)
+    with pytest.raises(NotLocalised):
+        await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    assert scene.platform.paths == []
+    status = await scene.planner.status()
+    assert (status.state, status.reason) == (NavState.FAILED, "NOT_LOCALISED")
+
+
+async def test_a_goal_pauses_when_the_place_is_lost_and_is_planned_anew_where_it_is_found(
+    scene: Scene,
+) -> None:
+    accepted = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    await lose_place(scene)
+    paused = await scene.until(NavState.PAUSED)
+    assert (paused.reason, paused.goal_id) == ("NOT_LOCALISED", accepted.goal_id)
+    assert "does not know its place" in paused.message
+    asked = scene.platform.asked
+    await asyncio.sleep(0.8 * CONFIG.planner.path_lease_s)
+    assert scene.platform.asked == asked, "each look would keep the path alive, and the robot going"
+    scene.platform.report(FollowState.ENDED, "LEASE_EXPIRED")  # as the robot side ends it
+    scene.platform.pose = odom_from_map(2.0, 2.0)
+    find_place(scene, CORRECTION)
+    await scene.until(NavState.FOLLOWING)
+    end = odom_from_map(4.0, 4.0)
+    async with asyncio.timeout(5.0):
+        while scene.platform.paths[-1].poses[-1, :2] != pytest.approx([end.x, end.y]):
+            await asyncio.sleep(0.02)
+    assert scene.platform.paths[-1].goal_id == accepted.goal_id
+
+
+async def test_a_goal_whose_place_stays_lost_fails_in_time() -> None:
+    scene = Scene(RhinoConfig(planner=PlannerConfig(tick_hz=50.0, wait_timeout_s=1.0)))
+    running = asyncio.create_task(scene.planner.run())
+    scene.show_room()
+    async with asyncio.timeout(30.0):
+        while scene.planner._map is None:
+            await asyncio.sleep(0.01)
+    goal = await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    await lose_place(scene)
+    failed = await scene.until(NavState.FAILED)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert failed.reason == "NOT_LOCALISED" and failed.path is None
+    assert scene.platform.cancelled == [goal.goal_id]
+
+
+async def test_a_goal_that_waits_for_the_place_ends_when_somebody_takes_the_robot(
+    scene: Scene,
+) -> None:
+    await scene.planner.navigate(GoalRequest(4.0, 4.0))
+    await lose_place(scene)
+    await scene.until(NavState.PAUSED)
+    scene.platform.report(FollowState.ENDED, "PREEMPTED")
+    ended = await scene.until(NavState.CANCELLED)
+    assert ended.reason == "PREEMPTED"

@@ -193,6 +193,33 @@ def test_an_empty_map_is_not_drawn(record: Any) -> None:
     assert "/world/occupancy" not in record(lambda logger: logger.map(unknown, 1000.0))
 
 
+def test_robot_and_lidar_are_drawn_where_the_map_says_that_odom_lies(record: Any) -> None:
+    geometry = GridGeometry(0.05, (0.0, 0.0), (2, 2))
+    cells = np.zeros((2, 2), np.int8)
+    snapshot = MapSnapshot(1, 1, 5.0, geometry, cells, cells.view(np.uint8), 0.01)
+    path = np.array([[8.0, 1.5], [9.0, 1.0]])
+    going = NavStatus(NavState.FOLLOWING, 1, Pose2D(9.0, 1.0), path=path)
+
+    def calls(logger: RerunLogger) -> None:
+        logger.map(replace(snapshot, map_from_odom=Pose2D(10.0, 0.0, math.pi / 2)), 1000.0)
+        logger.odometry(_odometry(1.5), 1000.0)
+        logger.lidar(_scan([[1.0, 2.0, 0.5]]), 1000.0)
+        logger.nav(going, 1000.0)
+
+    rows = record(calls)
+    (row,) = rows["/world/robot"]
+    np.testing.assert_allclose(row["Transform3D:translation"], [[8.0, 1.5, 0.3]], atol=1e-6)
+    # It looks along -x in odom, so along -y in the map.
+    half = math.sqrt(0.5)
+    turned = np.array(row["Transform3D:quaternion"][0])
+    np.testing.assert_allclose(turned * np.sign(turned[2]), [0.0, 0.0, half, -half], atol=1e-6)
+    np.testing.assert_allclose(
+        rows["/world/lidar"][0]["Points3D:positions"], [[8.0, 1.0, 0.5]], atol=1e-6
+    )
+    strip = rows["/world/path"][0]["LineStrips3D:strips"][0]
+    np.testing.assert_allclose(np.array(strip)[:, :2], path)
+
+
 def test_path_and_goal_are_drawn_while_they_stand_and_taken_away_once(record: Any) -> None:
     path = np.array([[0.0, 0.0], [1.0, 0.5]])
     going = NavStatus(NavState.FOLLOWING, 1, Pose2D(9.0, 9.0), Pose2D(1.0, 0.5), path=path)
