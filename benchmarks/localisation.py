@@ -2,11 +2,12 @@
 
     python benchmarks/localisation.py                            40 starts, maps of the truth and maps we made
     python benchmarks/localisation.py --worlds office --starts 3 fewer
+    python benchmarks/localisation.py --strange --starts 4       on the maps of the other worlds: no answer is right
     python benchmarks/localisation.py --loops                    loops of 120 m, with and without correction
 
 Drives are simulated once and kept in the folder of --drives, about 2 MB each. A start counts as found when the first
 answer is within 0.15 m and 3 degrees and no later one up to the end of the drive is a wrong one: farther off than
-0.5 m or 10 degrees. Times are CPU times of the thread.
+0.5 m or 10 degrees. On another world's map every answer is a wrong one. Times are CPU times of the thread.
 """
 
 import argparse
@@ -27,12 +28,14 @@ from benchmarks.localisation_runs import (
     mapping_drive,
     random_drive,
 )
+from rhino_actors.config import MapperConfig, RobotConfig
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.geometry import compose, transform_points
-from rhino_actors.mapping import Localiser, OccupancyMapper, warm_up
+from rhino_actors.mapping import Localiser, MapLayers, OccupancyMapper, warm_up
 from rhino_actors.mapping.drift_correction import DriftCorrection
 from rhino_actors.mapping.likelihood import surface
 from rhino_actors.mapping.loop_closure import LoopClosure
+from rhino_actors.mapping.map_files import decode_map, encode_map
 from rhino_actors.mapping.submap import Band, obstacle_ends
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry
@@ -65,7 +68,7 @@ def fuse(mapper: OccupancyMapper, frame: LidarFrame, map_from_odom: Transform) -
 
 
 def map_of(name: str, kind: str, folder: Path) -> Grid:
-    """Return the map to localise on: `truth`, or `made` by our own mapper in a drive without drift."""
+    """Return the map to localise on: `truth`, or `made` by our own mapper in a drive without drift, saved and read."""
     if kind == "truth":
         truth = make_world(name, SEED).truth_grid()
         return truth.occupancy, truth.geometry
@@ -74,10 +77,54 @@ def map_of(name: str, kind: str, folder: Path) -> Grid:
         f"map_{name}_{SEED}",
         lambda: mapping_drive(name, SEED, drift="off", seed=1, limit=1500.0),
     )
-    mapper = BAND.mapper()
-    for sample in drive.samples:
-        fuse(mapper, sample.frame(1, 0.0), (0.0, 0.0, 0.0))
-    return mapper.occupancy(), mapper.geometry
+    layers = MapLayers(MapperConfig(), RobotConfig())
+    for sample, stamp in zip(drive.samples, drive.times, strict=True):
+        layers.integrate(sample.frame(1, stamp))
+    layers.update_tiles(1)
+    description, image = encode_map(layers.occupancy_grid(), layers.geometry, "map.pgm")
+    return decode_map(description, lambda _: image)
+
+
+def start_drive(name: str, seed: int, chosen: argparse.Namespace) -> Drive:
+    """Return the drive of a start."""
+    suffix = "" if chosen.base == "kinematic" else f"_{chosen.base}"
+    return kept(
+        chosen.drives,
+        f"start_{name}_{SEED}_{seed}{suffix}",
+        lambda: random_drive(name, SEED, seed=seed, duration=chosen.duration, base=chosen.base),
+    )
+
+
+def claims(drive: Drive, grid: Grid) -> bool:
+    """Say whether a place is ever believed in a drive."""
+    localiser = Localiser(*grid, band=BAND)
+    for sample, stamp in zip(drive.samples, drive.times, strict=True):
+        frame = sample.frame(1, stamp)
+        localiser.add_frame(
+            frame.points, frame.origin, frame.pose, voxel_size=frame.resolution, stamp=stamp
+        )
+        if localiser.is_localised:
+            return True
+    return False
+
+
+def localise_on_strange_maps(chosen: argparse.Namespace) -> None:
+    """Run each drive on the maps of all other worlds, where no answer is right."""
+    for kind in chosen.maps:
+        wrong = count = 0
+        for where in sorted(WORLDS):
+            grid = map_of(where, kind, chosen.drives)
+            for name in chosen.worlds:
+                if name == where:
+                    continue
+                bad = [
+                    seed
+                    for seed in range(chosen.starts)
+                    if claims(start_drive(name, seed, chosen), grid)
+                ]
+                wrong, count = wrong + len(bad), count + chosen.starts
+                print(f"{kind:<5} robot in {name:<9} map of {where:<9} claims {bad}", flush=True)
+        print(f"{kind}: {wrong} claims in {count} drives", flush=True)
 
 
 def localise(drive: Drive, grid: Grid) -> tuple[bool, bool]:
@@ -188,6 +235,7 @@ def main() -> None:
     parser.add_argument("--maps", nargs="+", choices=("truth", "made"), default=("truth", "made"))
     parser.add_argument("--base", choices=("kinematic", "walking"), default="kinematic")
     parser.add_argument("--loops", action="store_true", help="drift correction instead")
+    parser.add_argument("--strange", action="store_true", help="on the maps of the other worlds")
     parser.add_argument("--loop-seeds", type=int, default=2, help="loops of each world")
     parser.add_argument("--drives", type=Path, default=Path(gettempdir()) / "rhino-drives")
     chosen = parser.parse_args()
@@ -208,21 +256,16 @@ def main() -> None:
                     line = map_a_loop(drive, name, matches=matches, closes=closes)
                     print(f"{name} {seed} {title:<10} {line}", flush=True)
         return
+    if chosen.strange:
+        localise_on_strange_maps(chosen)
+        return
     for kind in chosen.maps:
         found = wrong = count = 0
         for name in chosen.worlds:
             grid = map_of(name, kind, chosen.drives)
             for seed in range(chosen.starts):
-                suffix = "" if chosen.base == "kinematic" else f"_{chosen.base}"
-                drive = kept(
-                    chosen.drives,
-                    f"start_{name}_{SEED}_{seed}{suffix}",
-                    lambda name=name, seed=seed: random_drive(
-                        name, SEED, seed=seed, duration=chosen.duration, base=chosen.base
-                    ),
-                )
                 print(f"{kind:<5} {name:<9} {seed:2d} ", end="")
-                is_found, is_wrong = localise(drive, grid)
+                is_found, is_wrong = localise(start_drive(name, seed, chosen), grid)
                 found, wrong, count = found + is_found, wrong + is_wrong, count + 1
         print(f"{kind}: {found} of {count} found, {wrong} with a wrong answer", flush=True)
 

@@ -167,6 +167,34 @@ def test_drift_is_followed_smoothly() -> None:
     assert 0.0 < max(walk.steps) < 0.05
 
 
+@pytest.mark.parametrize(
+    ("distance", "turn", "moves", "turns"),
+    [
+        (0.10, 0.0, 0.03, 0.0),  # three tenths of what the frame says,
+        (0.0, 2.0, 0.0, 0.6),
+        (0.25, 0.0, 0.05, 0.0),  # and no more than the bound
+        (0.0, 6.0, 0.0, 1.0),
+    ],
+)
+def test_a_frame_is_taken_over_in_part(
+    distance: float, turn: float, moves: float, turns: float
+) -> None:
+    walk = Walk(furnished(3), Localiser(*furnished_map(3)), anywhere(7))
+    walk.drive((2.5, 3.0), (5.5, 4.0), 40)
+    true = (5.5, 4.0, 0.4)
+    for _ in range(20):
+        walk.see(*true, noise=0.0)
+    before = walk.localiser.map_from_odom
+    off = compose(compose(true, (distance, 0.0, math.radians(turn))), inverse(true))
+    walk.odom = compose(off, walk.odom)
+    walk.see(*true, noise=0.0)
+    after = walk.localiser.map_from_odom
+    pose = compose(inverse(walk.odom), true)
+    was, now = compose(before, pose), compose(after, pose)
+    assert math.hypot(now[0] - was[0], now[1] - was[1]) == pytest.approx(moves, abs=0.008)
+    assert math.degrees(math.remainder(now[2] - was[2], math.tau)) == pytest.approx(turns, abs=0.2)
+
+
 def test_one_wild_frame_moves_the_place_little() -> None:
     walk = Walk(furnished(3), Localiser(*furnished_map(3)), anywhere(7))
     walk.drive((2.5, 3.0), (5.5, 4.0), 40)

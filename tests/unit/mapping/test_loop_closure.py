@@ -120,9 +120,10 @@ def test_a_ring_of_corridors_with_things_in_it_closes() -> None:
     assert math.hypot(believed[0] - true[0], believed[1] - true[1]) < 0.12
     assert abs(math.remainder(believed[2] - true[2], math.tau)) < math.radians(2.5)
     frames = list(loops.frames())
-    assert len(frames) > 80
+    # Poses lie as far apart as kept frames must: rounding may drop one, never two in a row.
+    assert len(frames) >= len(truth) // 2
     last = frames[-1].pose
-    assert math.hypot(last.x - true[0], last.y - true[1]) < 0.4
+    assert math.hypot(last.x - true[0], last.y - true[1]) < 0.12 + LoopOptions.frame_way
 
 
 def test_a_straight_way_closes_nothing() -> None:
