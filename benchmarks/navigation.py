@@ -16,6 +16,7 @@ shortest feasible way keeps 0.30 m from everything on the truth grid. Clearance 
 """
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import time
@@ -36,15 +37,24 @@ from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, Walk, World
 from rhino_actors.errors import ControlError, PlanningError
-from rhino_actors.geometry import compose, inverse
-from rhino_actors.mapping import InflatedCostmap, OccupancyMapper, inflate
+from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
+from rhino_actors.mapping import MapLayers, inflate
 from rhino_actors.mapping import warm_up as warm_up_mapping
+from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages import navigation as messages
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
-from rhino_actors.messages.grid import FREE, OCCUPIED, MapSnapshot
-from rhino_actors.messages.navigation import FollowReport, GoalRequest, NavMode, NavState, Rank
+from rhino_actors.messages.grid import FREE, NO_CORRECTION, OCCUPIED, MapSnapshot
+from rhino_actors.messages.map_patch import MapReader
+from rhino_actors.messages.navigation import (
+    FollowReport,
+    FollowState,
+    GoalRequest,
+    NavMode,
+    NavState,
+    Rank,
+)
 from rhino_actors.messages.platform import StopReason
-from rhino_actors.messages.sensors import LidarFrame, LidarKind
+from rhino_actors.messages.sensors import LidarFrame
 from rhino_actors.planning import cost_to_go, plan_path
 from rhino_actors.planning.goal_life import Action, Decision, GoalLife
 from rhino_actors.planning.path import path_length, poses_from_cells
@@ -56,6 +66,8 @@ SAMPLE_S = 0.10  # [s] between two looks at the clearance
 FEASIBLE_RADIUS = 0.30  # [m]
 PERSON_RADIUS = 0.17  # [m] of the trunk
 TOUR_STEP, TOUR_TICKS = 0.06, 3  # [m], ticks: the pace of the tour that makes a known map
+# By which a correction of the map moves the robot on it, from which the path is sent anew.
+SHIFT_M, SHIFT_RAD = 0.03, 0.02
 TIME_LIMIT = 3.0  # times the fair time, and 30 s, after which a goal is given up
 
 
@@ -109,50 +121,55 @@ def make_router(config: RhinoConfig) -> Router:
 
 
 class Mapping:
-    """Frames to snapshots, as the mapper actor makes them."""
+    """Frames to snapshots: what the mapper actor does with them, and the reader of its patches."""
 
     def __init__(self, config: RhinoConfig) -> None:
-        robot, mapper = config.robot, config.mapper
-        self._period = 1.0 / mapper.publish_hz
-        self.grid = OccupancyMapper(
-            mapper.resolution,
-            max_range=mapper.max_range,
-            hit_log_odds=mapper.hit_log_odds,
-            miss_log_odds=mapper.miss_log_odds,
-            max_log_odds=mapper.max_log_odds,
-            obstacle_min_height=robot.obstacle_min_height,
-            obstacle_max_height=robot.obstacle_max_height,
-            body_length=robot.length,
-            body_width=robot.width,
-            max_cells=mapper.max_cells,
-        )
-        self._costs = InflatedCostmap(
-            inscribed_radius=robot.inscribed_radius,
-            inflation_radius=robot.inflation_radius,
-            cost_scaling_factor=robot.cost_scaling_factor,
-        )
+        self._period = 1.0 / config.mapper.publish_hz
+        self.layers = MapLayers(config.mapper, config.robot)
+        self._whereabouts = Whereabouts(config.mapper, config.robot)
+        self._reader = MapReader()
         self._due = 0.0
+        self._seq = 0
+        self.map_from_odom = NO_CORRECTION
         self.snapshot: MapSnapshot | None = None
 
     def take(self, frame: LidarFrame, now: float) -> None:
         """Fuse a frame, and publish if it is time."""
+        moved = False
         if frame.pose_is_trusted:
-            voxel = frame.resolution if frame.kind is LidarKind.VOXEL else 0.0
-            self.grid.integrate(frame.points, frame.origin, pose=frame.pose, voxel_size=voxel)
-        if now >= self._due and self.grid.has_changed:
+            before = self.map_from_odom
+            self.map_from_odom, may_fuse = self._whereabouts.place(
+                frame, before, self.layers.occupancy.read
+            )
+            moved = self.map_from_odom != before
+            if may_fuse:
+                self.layers.integrate(frame, self.map_from_odom)
+        if now >= self._due and (moved or self.layers.has_changed):
             self._due = now + self._period
-            self.publish(now, frame.pose)
+            self._publish(now, frame.pose, moved)
 
-    def publish(self, now: float, pose: Pose2D | None) -> None:
+    def _publish(self, now: float, pose: Pose2D, moved: bool) -> None:
         """Make the newest map the snapshot."""
-        changed = self.grid.take_changed()
-        geometry, occupancy = self.grid.geometry, self.grid.occupancy()
-        self._costs.update(occupancy, geometry, changed)
-        costmap = self._costs.costmap.copy()
-        occupancy.flags.writeable = costmap.flags.writeable = False
-        seq = self.snapshot.seq + 1 if self.snapshot else 1
-        known = self.grid.known_area
-        self.snapshot = MapSnapshot(1, seq, now, geometry, occupancy, costmap, known, pose)
+        since, seq = self._seq, self._seq + 1
+        if not self.layers.update_tiles(seq) and not moved:
+            return
+        patch = self.layers.tiles.patch(
+            since,
+            epoch=1,
+            seq=seq,
+            stamp=now,
+            known_area=self.layers.known_area,
+            robot=pose,
+            map_from_odom=self.map_from_odom,
+            localised=self._whereabouts.status.is_usable,
+        )
+        self._seq = seq
+        self.snapshot = self._reader.take(patch)
+
+
+def in_map(map_from_odom: Pose2D, pose: Pose2D) -> Pose2D:
+    """Return a pose in odom as one in the map."""
+    return Pose2D(*compose(map_from_odom.as_tuple(), pose.as_tuple()))
 
 
 class Robot:
@@ -183,6 +200,11 @@ class Robot:
     def pose(self) -> Pose2D:
         """Where the robot believes to be, in odom."""
         return self.odometry.pose if self.odometry else Pose2D(0.0, 0.0)
+
+    @property
+    def map_pose(self) -> Pose2D:
+        """Where the robot believes to be, in the map."""
+        return in_map(self.mapping.map_from_odom, self.pose)
 
     def step(self) -> None:
         """Let one tick of the simulation pass, with what the robot's host does in it."""
@@ -282,6 +304,7 @@ class Navigator:
         self.robot = robot
         self.router = router or make_router(robot.config)
         self._tick = 1.0 / robot.config.planner.tick_hz
+        self._sent_with = NO_CORRECTION
         self._goal_id = 0
 
     def drive(
@@ -317,6 +340,7 @@ class Navigator:
             due += self._tick
             before = decision
             report = robot.report(self._goal_id)
+            report = dataclasses.replace(report, pose=robot.map_pose)
             blocked = self._is_blocked(route, report.pose)
             decision = life.step(report, robot.now, path_is_blocked=blocked)
             if decision.action is Action.PLAN:
@@ -329,6 +353,10 @@ class Navigator:
                 )
             if decision.action is Action.END:
                 break
+            if report.state in (FollowState.FOLLOWING, FollowState.WAITING):
+                if self._is_shifted(robot.map_pose):
+                    with contextlib.suppress(ControlError):
+                        self._send(route, request, epoch, record)
         else:
             decision = Decision(Action.END, NavState.FAILED, "TIME_LIMIT", "It took too long.")
         record.state, record.reason, record.message = (
@@ -346,7 +374,7 @@ class Navigator:
         assert snapshot is not None
         began = time.thread_time()
         try:
-            return self.router.plan(snapshot, self.robot.pose, request, NavMode.ASTAR)
+            return self.router.plan(snapshot, self.robot.map_pose, request, NavMode.ASTAR)
         finally:
             record.plan_times.append(time.thread_time() - began)
             record.plans += 1
@@ -355,16 +383,27 @@ class Navigator:
         snapshot = self.robot.mapping.snapshot
         return snapshot is not None and self.router.is_blocked(route, snapshot, pose)
 
+    def _is_shifted(self, pose: Pose2D) -> bool:
+        """Say whether the map was found to lie elsewhere under the robot than when the path was sent."""
+        here = compose(inverse(self.robot.mapping.map_from_odom.as_tuple()), pose.as_tuple())
+        there = compose(inverse(self._sent_with.as_tuple()), pose.as_tuple())
+        turned = abs(wrap_angle(here[2] - there[2]))
+        return math.dist(here[:2], there[:2]) > SHIFT_M or turned > SHIFT_RAD
+
     def _send(self, route: Route, request: GoalRequest, epoch: int, record: Drive) -> None:
         record.sent += 1
+        self._sent_with = self.robot.mapping.map_from_odom
+        odom_from_map = inverse(self._sent_with.as_tuple())
         self.robot.follow(
             messages.Path(
                 goal_id=self._goal_id,
                 epoch=epoch,
-                poses=route.poses,
+                poses=transform_poses(odom_from_map, route.poses),
                 client=CLIENT,
                 rank=Rank.HUMAN,
-                final_yaw=request.yaw,
+                final_yaw=None
+                if request.yaw is None
+                else wrap_angle(request.yaw + odom_from_map[2]),
                 length=route.length,
             )
         )
@@ -383,9 +422,11 @@ class Navigator:
         assert snapshot is not None
         try:
             new = self._plan(request, record)
+            pose = self.robot.map_pose
+            if self._is_blocked(new, pose):
+                raise PlanningError("The new path is blocked.")
         except PlanningError as error:
             return route, life.plan_failed(error, now)
-        pose = self.robot.pose
         if decision.must_replace or self.router.is_better(new, route, snapshot, pose):
             try:
                 self._send(new, request, epoch, record)
@@ -516,8 +557,8 @@ def judge_drive(
     robot = navigator.robot
     judge.clear()
     start = robot.sim.pose
-    odom_from_world = compose(robot.pose.as_tuple(), inverse(start.as_tuple()))
-    x, y, _ = compose(odom_from_world, (*goal, 0.0))
+    map_from_world = compose(robot.map_pose.as_tuple(), inverse(start.as_tuple()))
+    x, y, _ = compose(map_from_world, (*goal, 0.0))
     shortest = judge.shortest((start.x, start.y), goal)
     fair = shortest / robot.config.follower.cruise_speed
     began = robot.now
@@ -593,7 +634,7 @@ def known_state(
         last = place
         for _ in range(TOUR_TICKS):
             robot.step()
-    state = robot.mapping.grid.state()
+    state = robot.mapping.layers.state()
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(kept, **state)
@@ -651,7 +692,7 @@ def run_world(
         drawn = dataclasses.replace(config.mujoco, seed=1000 * seed + first)
         robot = Robot(world, dataclasses.replace(config, mujoco=drawn))
         if state is not None:
-            robot.mapping.grid.restore(state)
+            robot.mapping.layers.restore(state)
         judge = Judge(robot, world)
         navigator = Navigator(robot, router)
         wait_for_map(robot)
@@ -820,7 +861,6 @@ def put_person_ahead(judge: Judge, *, at: float, off: float) -> None:
         off: [m] of the person to the left of the robot's course.
     """
     robot, step = judge.robot, judge.step
-    walker = robot.sim._people._walkers[0]
     done = False
 
     def watch() -> None:
@@ -831,8 +871,7 @@ def put_person_ahead(judge: Judge, *, at: float, off: float) -> None:
             done = True
             ahead = robot.config.robot.length / 2.0 + 1.5 + PERSON_RADIUS
             x, y, _ = compose(pose.as_tuple(), (ahead, off, 0.0))
-            walker.place = (x, y)
-            walker._points = [(x, y), (x, y + 1e-3)]
+            robot.sim.put_person(0, x, y)
 
     judge.step = watch  # type: ignore[method-assign]
 

@@ -9,7 +9,7 @@ from rhino_actors.mapping.height_cost import (
     height_layers,
 )
 from rhino_actors.mapping.height_cost import warm_up as _warm_up_height_cost
-from rhino_actors.mapping.inflation import InflatedCostmap, inflate, update_costmap
+from rhino_actors.mapping.inflation import inflate, update_costmap
 from rhino_actors.mapping.layers import MapLayers
 from rhino_actors.mapping.loaded_map import mapper_state, on_lattice
 from rhino_actors.mapping.localisation import Localiser
@@ -34,7 +34,6 @@ __all__ = [
     "CellWindow",
     "HeightCostmap",
     "HeightLayers",
-    "InflatedCostmap",
     "Localiser",
     "MapLayers",
     "MapTiles",

@@ -17,7 +17,6 @@ from rhino_actors.messages.grid import (
     INSCRIBED_INFLATED_OBSTACLE,
     LETHAL_OBSTACLE,
     NO_INFORMATION,
-    GridGeometry,
 )
 
 # Occupancy from which a cell is an obstacle: the map server's occupied threshold, 0.65.
@@ -111,49 +110,6 @@ def update_costmap(
     _cost_kernel(np.array(grid[source.slices], np.int8, order="C"), radius, table, local)
     costmap[target.slices] = local[target.moved(-source.row0, -source.col0).slices]
     return target
-
-
-class InflatedCostmap:
-    """A costmap that follows a growing occupancy grid: computed anew when the grid grew, locally otherwise.
-
-    Attributes:
-        costmap: (rows, cols) uint8, the present costs; belongs to this object, copy it to keep it.
-    """
-
-    def __init__(
-        self, *, inscribed_radius: float, inflation_radius: float, cost_scaling_factor: float
-    ) -> None:
-        """Start without a grid. Radii [m] and rate [1/m] as for `inflate`."""
-        self._inscribed_radius = inscribed_radius
-        self._inflation_radius = inflation_radius
-        self._cost_scaling_factor = cost_scaling_factor
-        self._geometry: GridGeometry | None = None
-        self.costmap: NDArray[np.uint8] = np.empty((0, 0), np.uint8)
-
-    def update(
-        self, occupancy: NDArray[np.int8], geometry: GridGeometry, window: CellWindow
-    ) -> CellWindow:
-        """Follow the occupancy grid.
-
-        Args:
-            occupancy: (rows, cols) int8, as it is now.
-            geometry: where it lies.
-            window: the cells that may have changed since the last update; not looked at when the geometry did.
-
-        Returns:
-            The cells of `costmap` that were computed anew.
-        """
-        parameters = {
-            "resolution": geometry.resolution,
-            "inscribed_radius": self._inscribed_radius,
-            "inflation_radius": self._inflation_radius,
-            "cost_scaling_factor": self._cost_scaling_factor,
-        }
-        if geometry == self._geometry:
-            return update_costmap(self.costmap, occupancy, window, **parameters)
-        self.costmap = inflate(occupancy, **parameters)
-        self._geometry = geometry
-        return CellWindow(0, geometry.shape[0], 0, geometry.shape[1])
 
 
 def inflation_cells(

@@ -35,6 +35,10 @@ class People:
         """Where everybody is: x, y [m] in the world's frame, heading [rad]."""
         return tuple((*walker.place, walker.heading) for walker in self._walkers)
 
+    def put(self, index: int, x: float, y: float) -> None:
+        """Have a person stand at (x, y) [m] in the world's frame from the next step on. Raises IndexError."""
+        self._walkers[index].stand_at((x, y))
+
     def step(self, data: mujoco.MjData, robot: tuple[float, float], duration: float) -> None:
         """Let everybody walk for a time [s] while the robot's centre is at `robot` [m]."""
         for body, walker in zip(self._bodies, self._walkers, strict=True):
@@ -79,6 +83,12 @@ class _Walker:
             left -= distance
             self.place = corner
             self._next = (self._next + self._way) % len(self._points)
+
+    def stand_at(self, place: tuple[float, float]) -> None:
+        self.place = place
+        self._points = [place]
+        self._next = 0
+        self._waited = 0.0
 
     def _must_yield(self, robot: tuple[float, float]) -> bool:
         """Tell whether the robot is near and walking on would not lead away from it."""

@@ -127,6 +127,10 @@ class Simulation:
         """Throw the robot over; see `Base.tip_over`."""
         self.base.tip_over(roll, pitch)
 
+    def put_person(self, index: int, x: float, y: float) -> None:
+        """Have one of the world's people stand at (x, y) [m] from the next step on. Raises IndexError."""
+        self._people.put(index, x, y)
+
     def inject(self, name: str, values: Mapping[str, float]) -> None:
         """Let something go wrong; see `faults`. Raises ConfigError."""
         self.faults.add(name, values)

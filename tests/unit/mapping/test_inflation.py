@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from rhino_actors.mapping import CellWindow, InflatedCostmap, inflate, update_costmap
+from rhino_actors.mapping import CellWindow, inflate, update_costmap
 from rhino_actors.messages.grid import (
     FREE_SPACE,
     INSCRIBED_INFLATED_OBSTACLE,
     LETHAL_OBSTACLE,
     NO_INFORMATION,
-    GridGeometry,
 )
 from tests.maps import parse
 
@@ -156,29 +155,6 @@ def test_local_update_gives_the_bytes_of_a_full_one(
         assert np.array_equal(costmap, inflate(grid, **parameters))
         before[touched.slices] = costmap[touched.slices]
         assert np.array_equal(before, costmap), "nothing outside the returned window changed"
-
-
-def test_costmap_follows_a_grid_that_grows_and_changes() -> None:
-    rng = np.random.default_rng(7)
-    followed = InflatedCostmap(
-        inscribed_radius=0.17, inflation_radius=0.43, cost_scaling_factor=3.0
-    )
-    grid, origin = np.full((1, 1), -1, np.int8), (0.0, 0.0)
-    for _ in range(30):
-        window = CellWindow(0, 0, 0, 0)
-        if rng.random() < 0.4:
-            before, after = rng.integers(0, 9, 2), rng.integers(0, 9, 2)
-            grid = np.pad(grid, list(zip(before, after, strict=True)), constant_values=-1)
-            origin = (origin[0] - 0.1 * before[1], origin[1] - 0.1 * before[0])
-        else:
-            row, col = (int(rng.integers(0, size)) for size in grid.shape)
-            window = CellWindow(row, row + 4, col, col + 4)
-            grid[window.slices] = random_grid(rng, grid[window.slices].shape, 0.1)
-        geometry = GridGeometry(0.1, origin, (grid.shape[0], grid.shape[1]))
-
-        followed.update(grid, geometry, window)
-
-        assert np.array_equal(followed.costmap, inflate(grid, **SMALL))
 
 
 def test_occupancy_is_left_alone_read_only_or_not() -> None:

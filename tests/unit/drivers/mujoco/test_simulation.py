@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from rhino_actors.config import MujocoConfig, RobotConfig
 from rhino_actors.drivers.mujoco.worlds import make_world
-from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, World
+from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, Walk, World
 from rhino_actors.geometry import tilt_from_quaternion, yaw_from_quaternion
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.grid import OCCUPIED
@@ -240,3 +240,20 @@ def test_beams_are_unit_vectors_all_around() -> None:
     assert beams.shape == (450, 3)
     assert np.linalg.norm(beams, axis=1) == pytest.approx(1.0)
     assert np.abs(beams.reshape(5, 90, 3)[..., :2].sum(axis=1)).max() < 1e-9
+
+
+def test_a_person_who_is_put_somewhere_stands_there_and_stays() -> None:
+    floor = Material("floor", "", (0.5, 0.5, 0.5))
+    walks = (Walk(((5.0, -3.0), (5.0, 3.0)), speed=1.0), Walk(((8.0, -3.0), (8.0, 3.0)), speed=1.0))
+    bounds = (-20.0, -20.0, 20.0, 20.0)
+    sim = Simulation(World("open", 0, (), (floor,), (), bounds, people=walks), CONFIG, ROBOT)
+    for _ in range(20):
+        sim.step(STILL)
+    sim.put_person(1, 3.0, 0.5)
+    for _ in range(100):
+        sim.step(STILL)
+    others, moved = sim.truth(0.0).people
+    assert moved[:2] == (3.0, 0.5)
+    assert others[1] > -2.0, "the others walk on"
+    with pytest.raises(IndexError):
+        sim.put_person(2, 0.0, 0.0)
