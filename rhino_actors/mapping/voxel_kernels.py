@@ -12,10 +12,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-SIDE = 16  # columns along a brick's edge
+from rhino_actors.messages.map_patch import BRICK_BASE, BRICK_LEVELS, BRICK_SIDE
+
+# Columns along a brick's edge, its levels, and that of the voxel whose lower face is z = 0: as bricks are published.
+SIDE, LEVELS, BASE_LEVEL = BRICK_SIDE, BRICK_LEVELS, BRICK_BASE
 COLUMNS = SIDE * SIDE
-LEVELS = 64
-BASE_LEVEL = 16  # of the voxel whose lower face is z = 0
 NONE = -1
 HIGH = 1 << 30  # an eye above everything
 # A coordinate that float32 cannot tell from a voxel's edge lies on the edge, relative to its size in voxels.

@@ -22,8 +22,8 @@ from rhino_actors.messages.grid import (
 from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 
 MapVersion = tuple[int, int]  # (epoch, seq)
-BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16
 NO_MAP: MapVersion = (0, 0)  # what a reader has that has nothing
+BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16  # see VoxelPatch
 
 
 @dataclass(frozen=True, slots=True)
