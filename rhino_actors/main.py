@@ -110,9 +110,8 @@ class Deployment:
         self._owns_ray = False
         self._owns_serve = False
         self._serving = False
-        self._blocking: set[asyncio.Future[Any]] = (
-            set()
-        )  # start-up calls that cannot be interrupted
+        # Start-up calls that cannot be interrupted.
+        self._blocking: set[asyncio.Future[Any]] = set()
         self._stopping: set[asyncio.Future[Any]] = set()
         self._notices: list[str] = []
         self._failure: BaseException | None = None

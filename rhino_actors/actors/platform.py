@@ -45,9 +45,8 @@ from rhino_actors.storage.latch import LatchFile
 logger = logging.getLogger(__name__)
 
 MAX_POSES = 100_000
-SENSOR_POLL_HZ = (
-    100.0  # odometry comes 50 times a second: looked for twice as often, none waits long
-)
+# Odometry comes 50 times a second: looked for twice as often, none waits long.
+SENSOR_POLL_HZ = 100.0
 INTERVALS_KEPT = 3000  # of odometry: a minute
 CAMERA_POLL_HZ = 60.0
 LINK_CHECK_S = 0.5

@@ -34,9 +34,8 @@ class PoiStore:
         database = Database(database_path(config))
         self._database = PoiDatabase(database)
         self._maps = MapDatabase(database, data_dir(config.paths) / "maps")
-        self._one_map = (
-            asyncio.Lock()
-        )  # a large one takes hundreds of MB while it is packed or read
+        # A large one takes hundreds of MB while it is packed or read.
+        self._one_map = asyncio.Lock()
 
     @ray.method
     async def add(

@@ -34,9 +34,8 @@ class Choice:
 
     target: Target | None
     is_complete: bool
-    frontiers: NDArray[
-        np.float64
-    ]  # (K, 3) x, y [m] of each frontier, 1.0 for the one in force else 0.0
+    # (K, 3) x, y [m] of each frontier, 1.0 for the one in force else 0.0.
+    frontiers: NDArray[np.float64]
     skipped: tuple[SkippedFrontier, ...]
     gave_up: bool = False  # some of the skipped ones were tried in vain
 

@@ -17,19 +17,17 @@ from rhino_actors.mapping.voxels import VoxelMapper
 from rhino_actors.mapping.window import EMPTY_WINDOW, CellWindow
 from rhino_actors.messages.grid import UNKNOWN, GridGeometry
 
-TILE_CELLS = 64  # the grid grows by whole tiles, as OccupancyMapper's
+TILE_CELLS = 64  # the grid grows by whole tiles
 MAX_CELLS = 64_000_000
 MAX_SLOPE_DEG = 30.0  # what the Go2 is sold for
 
 _GROUND_RADIUS = 0.4  # [m] around a column in which its local ground is looked for
 _LIKE_HEIGHT = 0.1  # [m] between surfaces that support one another
 _BRINK_REACH = 1.0  # [m] of unseen cells behind which a lower floor is a drop-off
-_STEEP_CELLS = (
-    3  # unseen cells over which a step may grow with the slope; beyond, what is unseen is no ramp
-)
-_SLOPE_REACH = (
-    0.2  # [m] on each side over which a slope is measured: the half of the robot's stance
-)
+# Unseen cells over which a step may grow with the slope; beyond, what is unseen is no ramp.
+_STEEP_CELLS = 3
+# [m] on each side over which a slope is measured: the half of the robot's stance.
+_SLOPE_REACH = 0.2
 _ISLAND_SIZE = 2.0  # [m] of the box that a table's or bed's top fits in
 _EPSILON = 1e-6
 
@@ -40,9 +38,8 @@ class HeightLayers:
 
     geometry: GridGeometry
     cost: NDArray[np.int8]  # -1, 0..64, 100
-    inferred: NDArray[
-        np.bool_
-    ]  # True: never seen, filled in between seen ground; its cost is a guess
+    # True: never seen, filled in between seen ground; its cost is a guess.
+    inferred: NDArray[np.bool_]
     height: NDArray[np.float32]  # [m] of the ground's surface above z = 0; NaN where there is none
 
 

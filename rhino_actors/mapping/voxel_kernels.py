@@ -12,10 +12,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-SIDE = 16  # columns along a brick's edge
+from rhino_actors.messages.map_patch import BRICK_BASE, BRICK_LEVELS, BRICK_SIDE
+
+# Columns along a brick's edge, its levels, and that of the voxel whose lower face is z = 0: as bricks are published.
+SIDE, LEVELS, BASE_LEVEL = BRICK_SIDE, BRICK_LEVELS, BRICK_BASE
 COLUMNS = SIDE * SIDE
-LEVELS = 64
-BASE_LEVEL = 16  # of the voxel whose lower face is z = 0
 NONE = -1
 HIGH = 1 << 30  # an eye above everything
 # A coordinate that float32 cannot tell from a voxel's edge lies on the edge, relative to its size in voxels.
@@ -34,20 +35,17 @@ class Store(NamedTuple):
     """The arrays of a voxel map. The first `counts[0]` bricks and `counts[1]` tiles are in use."""
 
     words: NDArray[np.uint64]  # (bricks, COLUMNS) a bit for each level
-    doubt: NDArray[
-        np.uint64
-    ]  # the same: voxels that the last look went through; no bricks when not needed
+    # The same: voxels that the last look went through; no bricks when not needed.
+    doubt: NDArray[np.uint64]
     place: NDArray[np.int32]  # (bricks, 3) tile x, tile y, height of the brick in bricks
     above: NDArray[np.int32]  # (bricks,) next brick of the tile's chain, or NONE
     touched: NDArray[np.int64]  # (bricks,) number of the last frame that put a voxel there
-    eye: NDArray[
-        np.int32
-    ]  # (bricks,) level of the sensor in that frame: tops above it were not seen from above
+    # (bricks,) level of the sensor in that frame: tops above it were not seen from above.
+    eye: NDArray[np.int32]
     slot: NDArray[np.int32]  # (bricks,) of a touched brick in the frame's scratch arrays
     dirty: NDArray[np.uint8]  # (bricks,) 1: in `changed`
-    changed: NDArray[
-        np.int32
-    ]  # (bricks,) the first counts[2]: bricks changed since they were last taken
+    # (bricks,) the first counts[2]: bricks changed since they were last taken.
+    changed: NDArray[np.int32]
     head: NDArray[np.int32]  # (bricks,) first brick of each tile
     keys: NDArray[np.int64]  # (buckets,) of the tiles; NONE: empty
     tiles: NDArray[np.int32]  # (buckets,)

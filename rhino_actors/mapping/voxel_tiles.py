@@ -23,7 +23,7 @@ class VoxelTiles:
         for place, words in zip(bricks.place.tolist(), bricks.words, strict=True):
             key = (place[0], place[1], place[2])
             self._bricks.pop(key, None)
-            self._bricks[key] = (seq, words)
+            self._bricks[key] = (seq, words.copy())  # a row would keep all bricks of the update
 
     def patch(self, since: int, *, epoch: int, seq: int, stamp: float) -> VoxelPatch:
         """Return the bricks that changed after map `since`, 0 for all that hold a voxel."""

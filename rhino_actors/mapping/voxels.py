@@ -39,37 +39,11 @@ class Carving(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VoxelBricks:
-    """Voxels by bricks of 16 x 16 columns and 64 levels: what a publication carries.
+    """Bricks of 16 x 16 columns and 64 levels that changed, as they are now. Arrays are read-only."""
 
-    A reader keeps the bricks by their place: one that comes again replaces the old one, one without voxels removes
-    it. Arrays are read-only.
-    """
-
-    voxel_size: float  # [m]
     place: NDArray[np.int32]  # (B, 3) x, y, z of each brick, in bricks
-    words: NDArray[np.uint64]  # (B, 256) by row * 16 + col; bit n: voxel of level n
-    is_whole: bool  # all of the map: what is not in it is gone
-
-    def __len__(self) -> int:
-        """Return the number of voxels."""
-        return int(self._counts().sum())
-
-    def points(self) -> NDArray[np.float32]:
-        """Return the (N, 3) centres of the voxels [m], brick by brick."""
-        points = np.empty((len(self), 3), np.float32)
-        kernels.expand(self.words.copy(), self.place.copy(), self.voxel_size, points)
-        return points
-
-    def corner(self, brick: int) -> tuple[float, float, float]:
-        """Return the lowest corner of a brick [m]."""
-        x, y, z = (int(v) for v in self.place[brick])
-        size = self.voxel_size
-        return (x * SIDE * size, y * SIDE * size, (z * LEVELS - BASE_LEVEL) * size)
-
-    def _counts(self) -> NDArray[np.int64]:
-        counts = np.empty(len(self.place), np.int64)
-        kernels.count_voxels(self.words.copy(), counts)
-        return counts
+    # (B, 256) by row * 16 + col; bit n: voxel of level n. A brick without a voxel is gone.
+    words: NDArray[np.uint64]
 
 
 class VoxelMapper:
@@ -235,13 +209,8 @@ class VoxelMapper:
             gone = np.unique(gone[~is_back], axis=0)
             place = np.concatenate([place, gone])
             words = np.concatenate([words, np.zeros((len(gone), COLUMNS), np.uint64)])
-        return _bricks(self._size, place, words, is_whole=False)
-
-    def bricks(self) -> VoxelBricks:
-        """Return the whole map, for a reader that has nothing yet."""
-        used = int(self._store.counts[0])
-        place, words = self._store.place[:used].copy(), self._store.words[:used].copy()
-        return _bricks(self._size, place, words, is_whole=True)
+        place.flags.writeable = words.flags.writeable = False
+        return VoxelBricks(place, words)
 
     def add_frame(
         self,
@@ -546,14 +515,6 @@ def _allocate(bricks: int, with_doubt: bool) -> Store:
         tiles=np.zeros(buckets, np.int32),
         counts=np.zeros(4, np.int64),
     )
-
-
-def _bricks(
-    size: float, place: NDArray[np.int32], words: NDArray[np.uint64], *, is_whole: bool
-) -> VoxelBricks:
-    place.flags.writeable = False
-    words.flags.writeable = False
-    return VoxelBricks(size, place, words, is_whole)
 
 
 def _no_window() -> NDArray[np.int64]:

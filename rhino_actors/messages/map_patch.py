@@ -22,8 +22,8 @@ from rhino_actors.messages.grid import (
 from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 
 MapVersion = tuple[int, int]  # (epoch, seq)
-BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16
 NO_MAP: MapVersion = (0, 0)  # what a reader has that has nothing
+BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16  # see VoxelPatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,8 @@ class MapPatch:
     since: int  # seq of the map that this goes onto; 0: it is the whole map
     stamp: float  # [s] monotonic, of the newest frame that is in it, on the robot-side host
     geometry: GridGeometry  # of the whole map after the patch, whole tiles
-    tiles: NDArray[
-        np.int32
-    ]  # (N, 2) row, col of each tile; tile (0, 0) begins at the frame's origin
+    # (N, 2) row, col of each tile; tile (0, 0) begins at the frame's origin.
+    tiles: NDArray[np.int32]
     occupancy: NDArray[np.int8]  # (N, TILE_CELLS, TILE_CELLS) -1 unknown, 0..100
     costmap: NDArray[np.uint8]  # (N, TILE_CELLS, TILE_CELLS) Nav2's values
     known_area: float  # [m2] of the cells that are not unknown
@@ -155,7 +154,7 @@ class MapReader:
         """Return arrays like the newest that nobody else sees."""
         assert self._newest is not None
         before, self._before = self._before, None
-        if before is None or not (_is_free(before[0]) and _is_free(before[1])):
+        if before is None or _holders(before) > _ALONE:
             return self._newest[0].copy(), self._newest[1].copy()
         for row, col in self._behind.tolist():
             part = np.s_[row : row + TILE_CELLS, col : col + TILE_CELLS]
@@ -163,13 +162,17 @@ class MapReader:
         return before
 
 
-def _is_free(array: NDArray[np.generic]) -> bool:
-    """Tell whether nobody but the reader refers to an array: every view of it does, however it was made."""
-    return sys.getrefcount(array) <= 3  # the reader's tuple, the parameter, the count's own
+def _holders(arrays: tuple[NDArray[np.int8], NDArray[np.uint8]]) -> int:
+    """Count who refers to the arrays of a pair: the pair, every view of them however it was made, the count itself."""
+    return max(sys.getrefcount(arrays[0]), sys.getrefcount(arrays[1]))
 
 
 def _blank(shape: tuple[int, int]) -> tuple[NDArray[np.int8], NDArray[np.uint8]]:
     return np.full(shape, UNKNOWN, np.int8), np.full(shape, NO_INFORMATION, np.uint8)
+
+
+# What is counted for a pair that nobody else holds: interpreters differ in what the count itself adds.
+_ALONE = _holders(_blank((1, 1)))
 
 
 def _moved(

@@ -15,9 +15,8 @@ class MapContent:
     geometry: GridGeometry
     occupancy: NDArray[np.int8]  # (rows, cols) -1 unknown, 0..100; row 0 has the lowest y
     voxels: NDArray[np.float32] | None = None  # (N, 3) centres [m]; None: no such layer
-    epoch: int = (
-        0  # in which the running map that this is of got its coordinates; 0: it comes from files
-    )
+    # In which the running map that this is of got its coordinates; 0: it comes from files.
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,15 +66,13 @@ class GoalRequest:
     yaw: float | None = None  # [rad]; None keeps the heading of arrival
     client: str = "unknown"  # who asks; the name that others see
     rank: Rank = Rank.HUMAN
-    strict: bool = (
-        False  # refuse a goal in an obstacle instead of moving it to the nearest free floor
-    )
+    # Refuse a goal in an obstacle instead of moving it to the nearest free floor.
+    strict: bool = False
     allow_unknown: bool = True  # plan through cells that were never seen
     mode: NavMode | None = None  # None: the planner's present mode
     epoch: int | None = None  # motion epoch of the mission that asks; None: a decision of its own
-    stops: int | None = (
-        None  # FollowReport.stops when the client asked; None: count from the planner on
-    )
+    # FollowReport.stops when the client asked; None: count from the planner on.
+    stops: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

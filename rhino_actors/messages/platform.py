@@ -193,6 +193,5 @@ class RobotStatus:
     driver_state: DriverState
     gate: GateStatus
     faults: tuple[str, ...] = field(default=())
-    odometry_interval_p99: float | None = (
-        None  # [s] 99 of 100 of the last minute came within; None: too few
-    )
+    # [s] 99 of 100 of the last minute came within; None: too few.
+    odometry_interval_p99: float | None = None

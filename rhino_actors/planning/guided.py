@@ -25,13 +25,11 @@ from rhino_actors.planning.astar import (
 )
 from rhino_actors.planning.search import Cell, Limits, Workspace, run
 
-_LOWER_BUDGET = (
-    20_000  # expansions spent on a fall in cost before it is left to a rebuild: 0.5 to 1 ms
-)
+# Expansions spent on a fall in cost before it is left to a rebuild: 0.5 to 1 ms.
+_LOWER_BUDGET = 20_000
 
-Window = tuple[
-    int, int, int, int
-]  # first row, row after the last, first column, column after the last
+# First row, row after the last, first column, column after the last.
+Window = tuple[int, int, int, int]
 
 
 class GoalField:

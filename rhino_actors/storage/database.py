@@ -60,9 +60,8 @@ maps = sa.Table(  # since schema 2
     sa.Column("id", sa.Text, nullable=False, unique=True),
     sa.Column("robot", sa.Text, nullable=False),
     sa.Column("name", sa.Text, nullable=False),
-    sa.Column(
-        "name_key", sa.Text, nullable=False
-    ),  # what must differ: names that look alike do not
+    # What must differ: names that look alike do not.
+    sa.Column("name_key", sa.Text, nullable=False),
     sa.Column("created_at", sa.Double, nullable=False),
     sa.Column("resolution", sa.Double, nullable=False),
     sa.Column("origin_x", sa.Double, nullable=False),

@@ -21,9 +21,8 @@ from rhino_actors.drivers.mujoco.worlds.scene import (
 FARTHEST = 30.0  # [m] beyond which there is only haze
 HAZE = np.array([0.74, 0.78, 0.82])  # RGB that distance fades into, and the sky
 HAZE_DISTANCE = 18.0  # [m] at which two thirds of a colour are haze
-TEXTURE_DISTANCE = (
-    5.0  # [m] at which two thirds of a texture's contrast are lost: a pixel covers more of it
-)
+# [m] at which two thirds of a texture's contrast are lost: a pixel covers more of it.
+TEXTURE_DISTANCE = 5.0
 EDGE_SHADE = 0.62  # brightness of a pixel on the outline of a shape
 
 Array = NDArray[np.float64]

@@ -12,8 +12,9 @@ from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.errors import StorageError
 from rhino_actors.mapping import Carving, CellWindow, VoxelBricks, VoxelMapper
 from rhino_actors.mapping.checkpoint import load_checkpoint, save_checkpoint
-from rhino_actors.mapping.voxel_kernels import COLUMNS, LEVELS
+from rhino_actors.mapping.voxel_kernels import COLUMNS
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.map_patch import VoxelPatch
 from tests.unit.mapping.scene import RINGS, Lidar, room
 
 SHARED = Path(os.environ.get("RHINO_SHARED") or Path(__file__).resolve().parents[4] / "shared")
@@ -51,15 +52,16 @@ def box(x: float, y: float, width: float, height: float) -> Points:
 
 def mirrored(known: dict[Voxel, Points], update: VoxelBricks) -> None:
     """What a reader of publications does."""
-    if update.is_whole:
-        known.clear()
     for k, place in enumerate(update.place.tolist()):
-        one = VoxelBricks(
-            update.voxel_size, update.place[k : k + 1], update.words[k : k + 1], False
-        )
+        points = centres(update.place[k : k + 1], update.words[k : k + 1])
         known.pop(tuple(place), None)
-        if len(one):
-            known[tuple(place)] = one.points()
+        if len(points):
+            known[tuple(place)] = points
+
+
+def centres(place: NDArray[np.int32], words: NDArray[np.uint64]) -> Points:
+    """Return the voxels of bricks as the message has them."""
+    return VoxelPatch(1, 1, 0, 0.0, 0.05, place, words).points()
 
 
 def all_points(known: dict[Voxel, Points]) -> set[Voxel]:
@@ -385,15 +387,11 @@ def test_the_same_frame_again_is_no_change() -> None:
 def test_a_reader_of_changed_bricks_has_the_map(carving: Carving) -> None:
     mapper = VoxelMapper(carving=carving, max_voxels=3000)
     known: dict[Voxel, Points] = {}
-    mirrored(known, mapper.bricks())
     for k in range(14):
         mapper.add_frame(cloud(k, 500) + np.float32(2.0 * (k % 6)), (2.0 * (k % 6), 0.0, 0.3))
         if k % 3 == 0:
             mirrored(known, mapper.take_bricks())
             assert all_points(known) == indices(mapper.points())
-    late: dict[Voxel, Points] = {(1, 2, 3): np.zeros((1, 3), np.float32)}
-    mirrored(late, mapper.bricks())
-    assert all_points(late) == indices(mapper.points())
     assert mapper.evictions > 0
 
 
@@ -401,8 +399,7 @@ def test_a_publication_costs_what_changed() -> None:
     mapper = VoxelMapper()
     for k in range(20):
         mapper.add_frame(cloud(k) + np.float32(6 * k), (6.0 * k, 6.0 * k, 0.3 + 6 * k))
-    whole = mapper.bricks()
-    mapper.take_bricks()
+    whole = mapper.take_bricks()
     mapper.add_frame(np.array([[1.0, 1.0, 0.3]]), ORIGIN)
     update = mapper.take_bricks()
     assert 1 <= len(update.place) <= 4 < len(whole.place)
@@ -410,11 +407,11 @@ def test_a_publication_costs_what_changed() -> None:
     assert not update.words.flags.writeable and not update.place.flags.writeable
 
 
-def test_bricks_name_their_corner() -> None:
+def test_bricks_lie_in_the_message_where_they_lie_in_the_map() -> None:
     mapper = VoxelMapper()
     mapper.add_frame(np.array([[-0.01, 0.81, 2.41]]), ORIGIN)
-    (corner,) = (mapper.bricks().corner(0),)
-    assert np.allclose(corner, (-0.8, 0.8, (LEVELS - 16) * 0.05))
+    update = mapper.take_bricks()
+    assert np.allclose(centres(update.place, update.words), [[-0.025, 0.825, 2.425]])
 
 
 # kept and taken over

@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from rhino_actors.drivers.mujoco.worlds.scene import World
 from rhino_actors.messages.grid import OCCUPIED, UNKNOWN
 
-ROBOT_RADIUS = (
-    0.25  # [m] of the reachable set in an export: the body's half-diagonal would shut doors
-)
+# [m] of the reachable set in an export: the body's half-diagonal would shut doors.
+ROBOT_RADIUS = 0.25
 PIXELS_PER_CELL = 2
 
 _GREY, _BLACK, _WHITE = (128, 128, 128), (20, 20, 20), (255, 255, 255)

@@ -67,9 +67,8 @@ class Light(NamedTuple):
 class Walk(NamedTuple):
     """A person and the loop that the person walks, again and again."""
 
-    points: tuple[
-        tuple[float, float], ...
-    ]  # [m] corners of the loop, in odom; the last leads back to the first
+    # [m] corners of the loop, in odom; the last leads back to the first.
+    points: tuple[tuple[float, float], ...]
     speed: float = 0.8  # [m/s]
     shirt: Rgb = (0.7, 0.2, 0.2)
     trousers: Rgb = (0.2, 0.2, 0.3)
@@ -80,9 +79,8 @@ class Trap(NamedTuple):
 
     center: tuple[float, float]  # [m] in odom
     width: float  # [m]
-    pocket: tuple[
-        float, float, float, float
-    ]  # [m] x_min, y_min, x_max, y_max of the floor behind it
+    # [m] x_min, y_min, x_max, y_max of the floor behind it.
+    pocket: tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
