@@ -237,15 +237,14 @@ class PeerSession:
         while True:
             await asyncio.sleep(1.0 / LIDAR_POLL_HZ)
             held_back = self._saves_traffic and self._options.saving_blocks_lidar
-            if topic not in self._topics or not self.lidar_on or held_back:
+            silent = held_back or self._peer.faults.is_silent(topic)
+            if topic not in self._topics or not self.lidar_on or silent:
                 continue
             frame = self._peer.body.voxels(seen)
             if frame is None:
                 continue
-            seen = frame.seq
-            if not self._peer.faults.is_silent(topic):
-                message = frame.message
-                self.send(reframed(message) if self._options.long_framing else message, topic)
+            seen, message = frame.seq, frame.message
+            self.send(reframed(message) if self._options.long_framing else message, topic)
 
     def _pose(self) -> dict[str, Any] | None:
         odometry = self._odometry()

@@ -13,6 +13,7 @@ pytest.importorskip("aiortc")
 from rhino_actors.config import Go2Config, RhinoConfig, config_from_tree
 from rhino_actors.drivers.go2 import calibrate as calibrate_module
 from rhino_actors.drivers.go2 import doctor as doctor_module
+from rhino_actors.drivers.go2.lidar import TOPIC as LIDAR_TOPIC
 from rhino_actors.errors import CommandRejected
 from rhino_actors.peer.body import RoomBody
 from rhino_actors.peer.brain import Firmware
@@ -96,6 +97,7 @@ async def calibrated(monkeypatch: pytest.MonkeyPatch, firmware: Firmware) -> Any
     monkeypatch.setattr(calibrate_module, "DRIVE_S", 3.0)
     monkeypatch.setattr(calibrate_module, "REST_S", 1.5)
     peer = RobotPeer(RoomBody(), PeerOptions(host=HOST, firmware=firmware))
+    peer.fault("silence", topic=LIDAR_TOPIC)  # calibration needs none, and it is the dearest stream
     await peer.start()
     lines: list[str] = []
     try:
@@ -141,7 +143,7 @@ async def test_doctor_says_what_is_good_and_what_is_not(monkeypatch: pytest.Monk
     nothing = await report()
     assert nothing["port 9991"].verdict is doctor_module.Verdict.BAD and nothing["port 9991"].fix
     assert "odometry" not in nothing
-    peer = RobotPeer(RoomBody(), PeerOptions(host=HOST))
+    peer = RobotPeer(RoomBody(), PeerOptions(host=HOST, fps=10.0))
     await peer.start()
     try:
         peer.faults.soc = 12

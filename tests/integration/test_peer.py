@@ -67,8 +67,8 @@ def test_goal_is_reached_through_the_robots_own_protocol(robot: tuple[Rhino, Pee
     assert nav["state"] == "arrived", nav
     x, y, _ = peer.ask("GET", "/stats")["pose"]
     assert abs(x - 1.0) < 0.3 and abs(y - 0.5) < 0.3
-    state = world.get("/api/state")
-    assert state["robot"]["driver"] == "go2" if "robot" in state else True
+    status = world.get("/api/state")["status"]
+    assert status["driver"] == "go2" and status["connected"] and status["link"] == "ok"
 
 
 def test_estop_reaches_the_robot_as_stop_and_damp(robot: tuple[Rhino, Peer]) -> None:

@@ -18,6 +18,7 @@ from rhino_actors.drivers.go2.calibration import load_calibration
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.session import RobotSession
 from rhino_actors.drivers.go2.signalling import NEW_PORT, OLD_PORT, PortState, probe
+from rhino_actors.drivers.go2.voxel_kernel import warm_up
 from rhino_actors.errors import (
     ConfigError,
     LidarDecodeError,
@@ -212,6 +213,7 @@ class _Listener:
 
 async def _robot(config: RhinoConfig, aes_key: str) -> AsyncIterator[Check]:
     """Connect, listen for a while, and say what came. Nothing moves."""
+    await asyncio.to_thread(warm_up)  # compiling must not look like a robot that sends rarely
     listener = _Listener()
     session = RobotSession(replace(config.go2, camera=True), aes_key, listener)
     running = asyncio.create_task(session.run())

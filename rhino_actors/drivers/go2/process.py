@@ -163,6 +163,8 @@ def main() -> None:
     for name in ("root", "aioice", "aiortc", "libav"):
         logging.getLogger(None if name == "root" else name).setLevel(logging.WARNING)
     logging.getLogger("rhino_actors").setLevel(logging.INFO)
+    # Pictures are made in threads beside the loop; a stop must not wait its turn for 5 ms at each of them.
+    sys.setswitchinterval(0.001)
     asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))
 
 

@@ -91,6 +91,8 @@ async def pair(
     """Run a robot in a room and a session with it. A loaded machine must not look like a stale link."""
     host = new_host()
     peer = RobotPeer(RoomBody(), PeerOptions(host=host, **options))
+    # A real robot's round-trip probe can come before the answer about traffic saving.
+    peer.fault("probe_first")
     await peer.start()
     patient = {"odometry_max_age_s": 2.0, "hold_timeout_s": 1.0, "command_max_age_s": 1.0}
     settings = Go2Config(
