@@ -1,6 +1,6 @@
 """rhino: navigation for the Unitree Go2 on Ray actors. Start reading at `wiring.py`.
 
-cli          the `rhino` command; robot_commands has those around a robot: peer, discover, doctor, calibrate
+cli          the `rhino` command
 main         deploy: config -> Ray -> wiring -> Serve -> supervise -> clean end
 run_record   what other commands know of a deployment, and how they end it
 ray_cluster  the Ray cluster that it runs on

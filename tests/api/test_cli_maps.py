@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from rhino_actors import cli
 from rhino_actors.actors.poi_store import PoiStore
+from rhino_actors.cli import api, maps
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import RhinoError
 from rhino_actors.mapping import decode_files, known_part, load_map, save_map, unpack_zip
@@ -50,8 +51,8 @@ def terminal(
         return client.request(method, url, **more)
 
     monkeypatch.setenv("RHINO_URL", "http://localhost:8000")
-    monkeypatch.setattr(cli.httpx2, "request", request)
-    monkeypatch.setattr(cli.console, "width", 200, raising=False)
+    monkeypatch.setattr(api.httpx2, "request", request)
+    monkeypatch.setattr(api.console, "width", 200, raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     store = PoiStore(RhinoConfig())
@@ -147,7 +148,7 @@ def test_files_that_are_no_map_are_refused_by_name(terminal: Terminal, tmp_path:
     for name in ("bad.zip", "bad.yaml", "folder.zip", "missing.zip", "missing.yaml"):
         assert terminal.refused("import", name).code == "MAP_FILE_INVALID"
     with (tmp_path / "huge.zip").open("wb") as file:
-        file.truncate(cli.MAX_UPLOAD_BYTES + 1)
+        file.truncate(maps.MAX_UPLOAD_BYTES + 1)
     assert terminal.refused("import", "huge.zip").code == "MAP_TOO_LARGE"
 
 

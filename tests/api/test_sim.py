@@ -5,6 +5,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from rhino_actors import cli
+from rhino_actors.cli import api
 from rhino_actors.errors import RhinoError
 from tests.api.world import World
 
@@ -76,7 +77,7 @@ def test_what_is_no_fault_is_refused(
 def rhino(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
     monkeypatch.setenv("RHINO_URL", "http://localhost:8000")
     monkeypatch.setattr(
-        cli.httpx2,
+        api.httpx2,
         "request",
         lambda method, url, *, timeout, **sent: client.request(method, url, **sent),
     )

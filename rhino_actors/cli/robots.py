@@ -6,26 +6,21 @@ import os
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from rhino_actors.cli.api import console
 from rhino_actors.config import RhinoConfig, load_config
 from rhino_actors.errors import ConfigError
 from rhino_actors.run_record import check_nothing_runs
 
-console = Console()
+app = typer.Typer()
 COLORS = {"ok": "green", "note": "yellow", "fix": "bold red"}
 
 RobotIp = Annotated[str | None, typer.Option(help="address of the robot")]
 Source = Annotated[str, typer.Option("--config", help="go2, or the path of a configuration.yaml")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to `rhino`."""
-    for command in (peer, discover, doctor, calibrate):
-        app.command()(command)
-
-
+@app.command()
 def discover(
     timeout: Annotated[float, typer.Option(help="how long to wait for answers [s]")] = 2.0,
 ) -> None:
@@ -53,6 +48,7 @@ def discover(
         raise typer.Exit(1)
 
 
+@app.command()
 def doctor(robot_ip: RobotIp = None, source: Source = "go2") -> None:
     """Check this host and the robot: one line each, with what to do. Nothing moves.
 
@@ -76,6 +72,7 @@ def doctor(robot_ip: RobotIp = None, source: Source = "go2") -> None:
         raise typer.Exit(1)
 
 
+@app.command()
 def calibrate(
     robot_ip: RobotIp = None,
     source: Source = "go2",
@@ -113,6 +110,7 @@ def _aes_key(config: RhinoConfig) -> str:
     return os.environ.get("RHINO_GO2_AES_KEY", "") or config.go2.aes_key
 
 
+@app.command()
 def peer(
     world: Annotated[
         str, typer.Option(help="a world of the simulation, or room, two_rooms, corridor (light)")
