@@ -493,7 +493,7 @@ def warm_up() -> None:
         for x in (0.0, 20.0, 40.0):
             mapper.add_frame(points + np.float32(x), (x, x, x + 0.3))
         mapper.points()
-        mapper.take_bricks().points()
+        mapper.take_bricks()
         mapper.restore(mapper.state())
 
 
