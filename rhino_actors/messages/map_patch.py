@@ -24,9 +24,8 @@ from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 MapVersion = tuple[int, int]  # (epoch, seq)
 NO_MAP: MapVersion = (0, 0)  # what a reader has that has nothing
 BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16  # see VoxelPatch
-_AT_ONCE = (
-    512  # bricks that are unpacked together, 16 kB each: a whole map's would take hundreds of MB
-)
+# Bricks that are unpacked together, 16 kB each: a whole map's would take hundreds of MB.
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
