@@ -11,14 +11,17 @@ from rhino_actors.errors import ConfigError
 
 FOLDER = Path(__file__).resolve().parent.parent / "configs"
 FILES = sorted(FOLDER.glob("*.yaml"))
-# How test.yaml may differ from the defaults that sim.yaml spells out.
-TEST_DIFFERS = {
-    "driver",
-    "viewer.enabled",
-    "viewer.grpc_port",
-    "viewer.web_port",
-    "ray.dashboard",
-    "ray.object_store_mb",
+# How the others may differ from the defaults that sim.yaml spells out.
+DIFFER = {
+    "go2": {"driver"},
+    "test": {
+        "driver",
+        "viewer.enabled",
+        "viewer.grpc_port",
+        "viewer.web_port",
+        "ray.dashboard",
+        "ray.object_store_mb",
+    },
 }
 
 
@@ -61,9 +64,10 @@ def test_sim_holds_the_defaults() -> None:
     assert repr(load_config("sim")) == repr(RhinoConfig())
 
 
-def test_test_differs_from_sim_only_where_it_must() -> None:
-    sim, test = (_flat(config_to_tree(load_config(name))) for name in ("sim", "test"))
-    assert {key for key in sim if repr(sim[key]) != repr(test[key])} == TEST_DIFFERS
+@pytest.mark.parametrize("name", DIFFER)
+def test_others_differ_from_sim_only_where_they_must(name: str) -> None:
+    sim, other = (_flat(config_to_tree(load_config(source))) for source in ("sim", name))
+    assert {key for key in sim if repr(sim[key]) != repr(other[key])} == DIFFER[name]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from rhino_actors.messages.window import EMPTY_WINDOW, CellWindow
 MapVersion = tuple[int, int]  # (epoch, seq)
 NO_MAP: MapVersion = (0, 0)  # what a reader has that has nothing
 BRICK_SIDE, BRICK_LEVELS, BRICK_BASE = 16, 64, 16  # see VoxelPatch
+# Bricks that are unpacked together, 16 kB each: a whole map's would take hundreds of MB.
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,17 @@ class VoxelPatch:
 
     def cells(self) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
         """Return the voxels one by one: brick's index (M,), ascending, and level * 256 + y * 16 + x in it (M,)."""
-        octets = np.ascontiguousarray(self.words, "<u8").view(np.uint8)
-        bits = np.unpackbits(octets.reshape(-1, 8), axis=1, bitorder="little")
-        brick_column, level = np.nonzero(bits.reshape(-1, BRICK_LEVELS))
-        brick, column = np.divmod(brick_column, BRICK_SIDE * BRICK_SIDE)
-        return brick, (level * (BRICK_SIDE * BRICK_SIDE) + column).astype(np.uint16)
+        bricks, cells = [np.zeros(0, np.int64)], [np.zeros(0, np.uint16)]
+        for first in range(0, len(self.words), _AT_ONCE):
+            octets = np.ascontiguousarray(self.words[first : first + _AT_ONCE], "<u8").view(
+                np.uint8
+            )
+            bits = np.unpackbits(octets.reshape(-1, 8), axis=1, bitorder="little")
+            brick_column, level = np.nonzero(bits.reshape(-1, BRICK_LEVELS))
+            brick, column = np.divmod(brick_column, BRICK_SIDE * BRICK_SIDE)
+            bricks.append(brick + first)
+            cells.append((level * (BRICK_SIDE * BRICK_SIDE) + column).astype(np.uint16))
+        return np.concatenate(bricks), np.concatenate(cells)
 
     def points(self) -> NDArray[np.float32]:
         """Return the (M, 3) centres of the voxels in the frame map [m], brick by brick."""
