@@ -77,7 +77,7 @@ class PoiStore:
             InvalidLabel, MapNameTaken, StorageError.
         """
         async with self._one_map:
-            return await self._keep(robot, name, known_part(content))
+            return await self._keep(robot, name, await asyncio.to_thread(known_part, content))
 
     @ray.method
     async def import_map(self, robot: str, name: str, files: Mapping[str, bytes]) -> SavedMap:
@@ -149,8 +149,11 @@ class PoiStore:
         return await self._maps.in_force(robot, epoch)
 
     async def _keep(self, robot: str, name: str, content: MapContent) -> SavedMap:
-        files = await asyncio.to_thread(encode_files, content)
-        known = int(np.count_nonzero(content.occupancy >= 0))
+        def encode() -> tuple[dict[str, bytes], int, bytes]:
+            known = int(np.count_nonzero(content.occupancy >= 0))
+            return encode_files(content), known, thumbnail(known_part(content).occupancy)
+
+        files, known, picture = await asyncio.to_thread(encode)
         return await self._maps.add(
             robot,
             name,
@@ -158,6 +161,6 @@ class PoiStore:
             geometry=content.geometry,
             known_area=known * content.geometry.resolution**2,
             voxels=len(content.voxels) if content.voxels is not None else 0,
-            thumbnail=await asyncio.to_thread(thumbnail, known_part(content).occupancy),
+            thumbnail=picture,
             epoch=content.epoch,
         )

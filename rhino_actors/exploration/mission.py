@@ -21,9 +21,9 @@ VIEW_MARGIN_M = 0.35  # added to the robot's radius: from how near a frontier is
 class Target:
     """Where to stand to see a frontier out."""
 
-    x: float  # [m] in odom
+    x: float  # [m] in the map
     y: float
-    frontier_x: float  # [m] in odom, of the frontier's cell that it was chosen for
+    frontier_x: float  # [m] in the map, of the frontier's cell that it was chosen for
     frontier_y: float
     size: int  # cells of the frontier
 
@@ -44,7 +44,7 @@ class Choice:
 class _Attempt:
     """A place that was tried in vain."""
 
-    x: float  # [m] in odom
+    x: float  # [m] in the map
     y: float
     tries: int
     last: float  # [s]

@@ -38,7 +38,7 @@ Inflate = Callable[
 class Route:
     """A path to a goal, and what it was planned on."""
 
-    poses: NDArray[np.float64]  # (N, 3) x, y [m], yaw [rad] in odom
+    poses: NDArray[np.float64]  # (N, 3) x, y [m], yaw [rad] in the map
     goal: Pose2D  # where it ends; yaw is 0 unless one was asked for
     length: float  # [m]
     through_unknown: bool
