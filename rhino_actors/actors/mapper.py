@@ -248,6 +248,8 @@ class MapperActor:
             frame_epoch, map_from_odom = _frame_of(state)
             is_loaded, is_placed = _localiser_of(state)
             layers.restore(state)
+            has_map = layers.has_changed
+            differs = layers.update_tiles(self._seq + 1)
             if is_loaded:
                 grid, geometry = layers.occupancy_grid(), layers.geometry
                 self._whereabouts.resume(grid, geometry, is_near=is_placed)
@@ -256,7 +258,7 @@ class MapperActor:
             return
         self._layers, self._is_placed = layers, is_placed
         self._frame_epoch, self._map_from_odom = frame_epoch, map_from_odom
-        self._is_published = not self._layers.has_changed
+        self._is_published, self._differs = not has_map, differs
         logger.info("the map is back: %.1f m2 known", self._layers.known_area)
 
     async def _next_frame(self) -> LidarFrame | None:

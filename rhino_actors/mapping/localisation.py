@@ -90,7 +90,10 @@ class Localiser:
         self._known = np.asarray(occupancy != UNKNOWN)
         self._band = band or Band()
         self._recent = RecentGrid(self._band)
-        self._guess = guess
+        self._guess = (
+            guess  # until the next frame, whose pose it is of; from there on odometry carries it
+        )
+        self._guess_from_odom: Transform | None = None
         self._searches = 0  # in vain, since the guess or the loss
         self._searched_at: tuple[Pose2D, float] | None = None
         self._pending: tuple[Transform, Pose2D] | None = None  # an answer that waits for a second
@@ -130,6 +133,9 @@ class Localiser:
             voxel_size: edge [m] of the voxels that the points stand for; 0 for beam ends.
             stamp: of the frame [s].
         """
+        if self._guess is not None:
+            self._guess_from_odom = compose(self._guess.as_tuple(), inverse(pose.as_tuple()))
+            self._guess = None
         ends = obstacle_ends(points, pose, self._band)
         if self.is_localised:
             self._track(thinned(ends, 0.05, 500), pose)
@@ -188,15 +194,11 @@ class Localiser:
 
     def _area(self, pose: Pose2D) -> SearchArea:
         options = self._options
-        if self._guess is None or self._searches >= options.guess_searches:
+        guess = self._guess_from_odom
+        if guess is None or self._searches >= options.guess_searches:
             return EVERYWHERE
-        if self._last is None or self._searches == 0:
-            # The guess is of the robot as it stands now; from here on odometry carries it.
-            self._guess_from_odom = compose(self._guess.as_tuple(), inverse(pose.as_tuple()))
-        x, y, _ = compose(self._guess_from_odom, pose.as_tuple())
-        return SearchArea(
-            x, y, self._guess_from_odom[2], options.guess_radius, options.guess_spread
-        )
+        x, y, _ = compose(guess, pose.as_tuple())
+        return SearchArea(x, y, guess[2], options.guess_radius, options.guess_spread)
 
     def _confirms(self, found: Transform, pose: Pose2D) -> bool:
         """Tell whether an answer agrees with an earlier one that rests on other evidence."""
@@ -225,7 +227,8 @@ class Localiser:
         self.map_from_odom = found
         self._share = max(newest.share, self._options.min_share)
         self._blind = 0.0
-        self._pending, self._searched_at, self._searches, self._guess = None, None, 0, None
+        self._pending, self._searched_at, self._searches = None, None, 0
+        self._guess_from_odom = None
         self._recent.clear()
         self.status = LocalisationStatus(
             LocalisationState.LOCALISED, self._share, "The robot knows its place in the map."

@@ -129,6 +129,18 @@ def test_a_rough_pose_decides_between_places_that_look_the_same() -> None:
     assert walk.error[0] < 0.06
 
 
+def test_a_rough_pose_is_that_of_the_moment_when_it_was_said_though_the_robot_turns_at_once() -> (
+    None
+):
+    boxes = [*room(9.0, 7.0), (1.0, 1.0, 0.0, 2.0, 1.5, 1.0), (7.0, 5.5, 0.0, 8.0, 6.0, 1.0)]
+    occupancy, geometry = mapped(boxes, [(2.5, 3.5), (4.5, 2.0), (4.5, 5.0), (6.5, 3.5)])
+    walk = Walk(boxes, Localiser(occupancy, geometry, guess=Pose2D(3.2, 2.7, 0.2)), anywhere(3))
+    for step in range(16):
+        status = walk.see(2.5, 3.0, math.radians(50.0 * step))
+    assert status.state is LocalisationState.LOCALISED
+    assert walk.error[0] < 0.06
+
+
 def test_a_rough_pose_that_is_wrong_does_not_keep_it_from_the_right_place() -> None:
     walk = Walk(
         furnished(1), Localiser(*furnished_map(1), guess=Pose2D(7.0, 3.0, 3.0)), anywhere(4)
