@@ -33,8 +33,9 @@ from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import World, flood
 from rhino_actors.mapping import MapLayers, inflate, warm_up
+from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import GridGeometry, MapLayer, MapSnapshot
+from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
 from rhino_actors.messages.map_patch import MapReader
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
@@ -117,9 +118,11 @@ def recorded(folder: Path, world: World, config: MujocoConfig, seconds: float) -
 def build_map(walk: Recording, config: MapperConfig) -> tuple[MapSnapshot, float]:
     """Fuse a walk as the mapper actor does, publishing every frame; return the map and the CPU time a frame [ms]."""
     layers, reader = MapLayers(config, RobotConfig()), MapReader()
+    whereabouts, map_from_odom = Whereabouts(config, RobotConfig()), NO_CORRECTION
     began = time.thread_time()
     for seq, frame in enumerate(walk.frames, 1):
-        layers.integrate(frame)
+        map_from_odom, _ = whereabouts.place(frame, map_from_odom, layers.read)
+        layers.integrate(frame, map_from_odom)
         layers.update_tiles(seq)
     spent = 1000.0 * (time.thread_time() - began) / len(walk.frames)
     patch = layers.tiles.patch(0, epoch=1, seq=len(walk.frames), stamp=0.0, known_area=0.0)
@@ -256,6 +259,9 @@ def main() -> None:
     parser.add_argument("--base", default="walking", choices=("walking", "kinematic"))
     parser.add_argument("--lidar", default="l1", choices=("l1", "scan", "ideal"))
     parser.add_argument("--drift", default="off", choices=("off", "default", "harsh"))
+    parser.add_argument(
+        "--drift-correction", action="store_true", help="as mapper.drift_correction"
+    )
     parser.add_argument("--layers", default="occupancy", choices=tuple(MapLayer))
     parser.add_argument("--carving", default=MapperConfig().carving)
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir(), "rhino-walks"))
@@ -273,7 +279,11 @@ def main() -> None:
             drift=arguments.drift,
         )
         walk = recorded(arguments.cache, world, config, arguments.seconds)
-        settings = MapperConfig(layers=MapLayer(arguments.layers), carving=arguments.carving)
+        settings = MapperConfig(
+            layers=MapLayer(arguments.layers),
+            carving=arguments.carving,
+            drift_correction=arguments.drift_correction,
+        )
         snapshot, spent = build_map(walk, settings)
         grid, geometry = snapshot.occupancy, snapshot.geometry
         q = quality(world, grid, geometry, walk)
