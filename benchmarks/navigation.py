@@ -474,6 +474,7 @@ class Judge:
         self.clearances: list[float] = []
         self.people = math.inf  # [m] nearest that a person's middle came to the robot's
         self.still = 0.0  # [s] that it stood while it had a path and nothing held it
+        self.held = 0.0  # [s] that it stood before something
         self.trace: list[tuple[float, float]] = [self._at]
 
     def step(self) -> None:
@@ -486,8 +487,9 @@ class Judge:
             self._at = place
             self.trace.append(place)
         if self.robot.gate.kind is MotionKind.PATH and self.robot.twist.is_zero:
-            if self.robot.gate.path_state.reason is StopReason.NONE:
-                self.still += sim.tick
+            reason = self.robot.gate.path_state.reason
+            self.still += sim.tick * (reason is StopReason.NONE)
+            self.held += sim.tick * (reason is StopReason.OBSTACLE)
         if sim.time >= self._look_due:
             self._look_due = sim.time + SAMPLE_S
             self.clearances.append(self.clearance())
@@ -545,7 +547,8 @@ class Result:
     clearance: float  # [m] mean
     least: float  # [m]
     people: float
-    still: float
+    still: float  # [s] without a reason
+    held: float  # [s] before something
     error: float  # [m] true distance to the goal at the end
     trace: list[tuple[float, float]]
 
@@ -584,6 +587,7 @@ def judge_drive(
         float(np.min(clearances)),
         judge.people,
         judge.still,
+        judge.held,
         math.dist(robot.sim.position[:2], goal),
         judge.trace,
     )
@@ -704,7 +708,7 @@ def run_world(
 
 HEADER = (
     f"{'world':<12}{'goal':>14}{'result':>11}{'way':>7}{'/short':>7}{'time':>7}{'/fair':>6}"
-    f"{'clear':>7}{'least':>6}{'touch':>6}{'pers':>5}{'fall':>5}{'still':>6}{'plans':>6}{'sent':>5}{'rec':>4}{'err':>6}"
+    f"{'clear':>7}{'least':>6}{'touch':>6}{'pers':>5}{'fall':>5}{'still':>6}{'held':>6}{'plans':>6}{'sent':>5}{'rec':>4}{'err':>6}"
 )
 
 
@@ -715,7 +719,7 @@ def line(r: Result) -> str:
     return (
         f"{r.world:<12}{place:>14}{end:>11}{r.length:>6.1f}m{r.length / max(r.shortest, 0.1):>7.2f}"
         f"{r.seconds:>6.1f}s{r.seconds / max(r.fair, 0.1):>6.2f}{r.clearance:>6.2f}m{r.least:>6.2f}"
-        f"{r.walls:>6}{r.persons:>5}{r.falls:>5}{r.still:>5.1f}s{r.drive.plans:>6}{r.drive.sent:>5}"
+        f"{r.walls:>6}{r.persons:>5}{r.falls:>5}{r.still:>5.1f}s{r.held:>5.1f}s{r.drive.plans:>6}{r.drive.sent:>5}"
         f"{r.drive.recoveries:>4}{r.error:>5.2f}m"
     )
 
@@ -733,7 +737,9 @@ def summary(results: list[Result]) -> str:
         f"falls {sum(r.falls for r in results)}; way {ways:.2f} of the shortest, "
         f"time {times:.2f} of the fair; clearance mean {np.mean([r.clearance for r in done]):.2f} m, "
         f"least {min(r.least for r in results):.2f} m; person nearest {min(r.people for r in results):.2f} m; "
-        f"stood {sum(r.still for r in results):.1f} s; recoveries {sum(r.drive.recoveries for r in results)}; "
+        f"stood {sum(r.still for r in results):.1f} s for nothing, "
+        f"{sum(r.held for r in results):.1f} s before something; "
+        f"recoveries {sum(r.drive.recoveries for r in results)}; "
         f"plan CPU p50 {1000 * np.median(plans):.1f}, p95 {1000 * np.quantile(plans, 0.95):.1f} ms; "
         f"first twist p95 {np.nanquantile(twists, 0.95) if np.isfinite(twists).any() else math.nan:.2f} s"
     )
