@@ -19,11 +19,18 @@ from numpy.typing import NDArray
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.rate import Percentiles, RateMeter
 from rhino_actors.config import RhinoConfig, state_dir
-from rhino_actors.errors import MapTooLarge, NoMap, NotAvailable, RhinoError, StorageError
+from rhino_actors.errors import (
+    InvalidRequest,
+    MapTooLarge,
+    NoMap,
+    NotAvailable,
+    RhinoError,
+    StorageError,
+)
 from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
 from rhino_actors.mapping.whereabouts import Whereabouts
-from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.geometry import MAX_COORDINATE_M, Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import NO_MAP, MapPatch, MapVersion, VoxelPatch
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S = 30.0
+MAX_PATCHES = 8  # onto earlier maps that are kept until the next map
 _POLL_S = 1.0  # longest wait for a frame before the loop looks around
 _RETRY_S = 0.3  # pause before an unreachable platform is asked again
 
@@ -152,7 +160,7 @@ class MapperActor:
             since = self._since(newer_than)
             if since not in self._boxes:
                 patch = functools.partial(self._put_patch, since, self._seq)
-                self._boxes[since] = [await asyncio.to_thread(patch)]
+                _keep(self._boxes, since, await asyncio.to_thread(patch))
             return self._version, self._boxes[since]
 
     @ray.method
@@ -169,7 +177,7 @@ class MapperActor:
         async with self._working:
             since = self._since(newer_than)
             if since not in self._voxel_boxes:
-                self._voxel_boxes[since] = [await asyncio.to_thread(self._put_voxels, since)]
+                _keep(self._voxel_boxes, since, await asyncio.to_thread(self._put_voxels, since))
             return self._version, self._voxel_boxes[since]
 
     @ray.method
@@ -439,12 +447,14 @@ class MapperActor:
             The new epoch. The first snapshot of it is out.
 
         Raises:
+            InvalidRequest: the pose is not finite or absurd.
             NotAvailable: a pose is given and the robot has no odometry yet.
             MapTooLarge, StorageError: the map does not fit; the present one is as it was.
             ActorUnavailable: the platform does not answer.
         """
         correction = NO_CORRECTION
         if initial_pose is not None:
+            _check(initial_pose)
             status = await call(self._platform.status.remote())
             if status.odometry is None:
                 raise NotAvailable("The robot's pose in odom is not known yet.")
@@ -472,6 +482,23 @@ class MapperActor:
             self._published_at = -math.inf
         await self._work(None)
         return self._epoch
+
+
+def _check(pose: Pose2D) -> None:
+    """Raise InvalidRequest for a place that no map reaches."""
+    if not all(map(math.isfinite, pose.as_tuple())):
+        raise InvalidRequest("The robot's place must be finite numbers.")
+    if max(abs(pose.x), abs(pose.y)) > MAX_COORDINATE_M:
+        raise InvalidRequest(f"The robot's place is farther than {MAX_COORDINATE_M:.0f} m.")
+
+
+def _keep(
+    boxes: "dict[int, list[ray.ObjectRef[Any]]]", since: int, reference: "ray.ObjectRef[Any]"
+) -> None:
+    """Keep a patch for the next who asks for it; what is kept is bounded whatever clients ask for."""
+    if len(boxes) >= MAX_PATCHES:
+        del boxes[next(iter(boxes))]
+    boxes[since] = [reference]
 
 
 def _frame_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[int, Pose2D]:

@@ -28,7 +28,7 @@ from rhino_actors.errors import (
     SupersededRequest,
 )
 from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
-from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.geometry import MAX_COORDINATE_M, Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, MapSnapshot
 from rhino_actors.messages.navigation import (
     FollowReport,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_COORDINATE_M = 10_000.0
 MAP_SILENCE_S = 3.0  # of the mapper, after which the robot does not drive on
 SHIFT_M = (
     0.03  # by which a correction of the map moves the robot on it, from which the path is sent anew

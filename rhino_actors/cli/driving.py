@@ -18,8 +18,8 @@ app = typer.Typer()
 
 @app.command(context_settings={"ignore_unknown_options": True})
 def goto(
-    x: Annotated[float, typer.Argument(help="[m] in odom")],
-    y: Annotated[float, typer.Argument(help="[m] in odom")],
+    x: Annotated[float, typer.Argument(help="[m] on the map")],
+    y: Annotated[float, typer.Argument(help="[m] on the map")],
     yaw: Annotated[float | None, typer.Option(help="final heading [rad]")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="wait until the goal ends")] = False,
 ) -> None:

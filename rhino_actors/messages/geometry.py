@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from rhino_actors.geometry import tilt_from_quaternion, yaw_from_quaternion
 
+MAX_COORDINATE_M = 10_000.0  # what a client may name is no farther from the origin
+
 
 @dataclass(frozen=True, slots=True)
 class Pose2D:

@@ -132,7 +132,8 @@ class RerunLogger:
         for index, (x, y, z) in enumerate(patch.place.tolist()):
             block = (x // _BLOCK, y // _BLOCK)
             blocks.add(block)
-            self._bricks.setdefault(block, {})[x, y, z] = patch.words[index]
+            # A copy: a row would keep its whole patch in shared memory.
+            self._bricks.setdefault(block, {})[x, y, z] = patch.words[index].copy()
         for block in sorted(blocks):
             held = self._bricks[block]
             place = np.array(list(held), np.int32)

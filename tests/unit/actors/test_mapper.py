@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import ray.exceptions
 
-from rhino_actors.actors.mapper import MapperActor
+from rhino_actors.actors.mapper import MAX_PATCHES, MapperActor
 from rhino_actors.config import RhinoConfig, config_from_tree, state_dir
 from rhino_actors.mapping import CellWindow, OccupancyMapper, inflate
 from rhino_actors.messages.geometry import Pose2D
@@ -432,6 +432,22 @@ async def test_mapper_holds_references_of_the_newest_map_alone() -> None:
             await rig.actor.snapshot()
         await rig.actor.snapshot((await rig.actor.snapshot())[0], 0.05)
         assert len(rig.actor._boxes) <= 2
+
+
+async def test_patches_that_are_kept_stay_few_whatever_readers_ask_for() -> None:
+    async with running(config(resolution=0.1)) as rig:
+        await rig.show()
+        for k in range(MAX_PATCHES + 4):
+            before = (await rig.actor.snapshot())[0]
+            await rig.show(**scan_from(1.0 + 0.2 * k, 2.6))
+            await rig.actor.snapshot(before, 5.0)
+        epoch, newest = (await rig.actor.snapshot())[0]
+        assert newest > MAX_PATCHES
+        for since in range(1, newest):
+            version, box = await rig.actor.snapshot((epoch, since))
+            assert version == (epoch, newest) and box is not None
+            assert box[0].since == since  # type: ignore[attr-defined]
+        assert len(rig.actor._boxes) <= MAX_PATCHES
 
 
 async def test_correction_moves_frames_into_the_map_and_is_published() -> None:

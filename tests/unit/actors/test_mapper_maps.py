@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rhino_actors.errors import MapTooLarge, NoMap, NotAvailable
+from rhino_actors.errors import InvalidRequest, MapTooLarge, NoMap, NotAvailable
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
@@ -65,7 +65,7 @@ async def find_itself(rig: Rig) -> MapSnapshot:
     """Give frames until the robot knows its place; nothing may be fused before."""
     loaded = await whole(rig.actor)
     assert not loaded.localised
-    async with asyncio.timeout(10.0):
+    async with asyncio.timeout(60.0):
         while not (snapshot := await whole(rig.actor)).localised:
             assert np.array_equal(snapshot.occupancy, loaded.occupancy)
             await rig.show()
@@ -173,6 +173,19 @@ async def test_a_fresh_mapper_says_when_its_coordinates_began() -> None:
     async with running(config()) as rig:
         stats = await rig.actor.stats()
     assert stats["frame_epoch"] == stats["epoch"] >= before
+
+
+@pytest.mark.parametrize("pose", [Pose2D(1e300, 0.0), Pose2D(0.0, math.nan), Pose2D(0.0, -2e4)])
+async def test_a_place_that_no_map_reaches_is_refused_and_mapping_goes_on(pose: Pose2D) -> None:
+    async with running(config()) as rig:
+        await rig.show()
+        await eventually(lambda: rig.actor._seq > 0)
+        stand(rig, Pose2D(0.0, 0.0))
+        epoch = (await rig.actor.stats())["epoch"]
+        with pytest.raises(InvalidRequest):
+            await rig.actor.load_map(hall(), GEOMETRY, pose)
+        await rig.show()
+        assert (await rig.actor.stats())["epoch"] == epoch
 
 
 async def kept(rig: Rig) -> None:
