@@ -36,8 +36,9 @@ class LocaliserOptions:
     min_share: float = 0.70  # of the obstacles seen that lie on the map's
     clear_margin: float = 0.25  # ahead of every other place: believed at once
     margin: float = (
-        0.12  # ahead of every other place, twice in a row with new evidence between: believed
+        0.12  # ahead of every other place, twice in a row with new evidence between: believed,
     )
+    narrow_score: float = 0.80  # if it fits this well
     min_cells: int = 80  # obstacle cells of 10 cm seen before a search makes sense
     retry_way: float = 1.0  # [m] between two searches, or
     retry_turn: float = math.radians(60.0)  # [rad] or
@@ -185,7 +186,9 @@ class Localiser:
         elif match.is_degenerate or lead < options.margin:
             self._pending = None
             self._not_found(match.share, "several places fit what is seen; drive the robot on.")
-        elif lead >= options.clear_margin or self._confirms(match.transform, pose):
+        elif lead >= options.clear_margin or (
+            best >= options.narrow_score and self._confirms(match.transform, pose)
+        ):
             self._accept(match.transform, frame_ends, pose)
         else:
             if self._pending is None or not self._agrees(match.transform, pose):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rhino_actors.geometry import compose, inverse, transform_points
 from rhino_actors.mapping.likelihood import Transform
-from rhino_actors.mapping.localisation import Localiser
+from rhino_actors.mapping.localisation import Localiser, LocaliserOptions
 from rhino_actors.mapping.occupancy import OccupancyMapper
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry
@@ -42,7 +42,7 @@ def mapped(
 
 @functools.cache
 def furnished_map(seed: int) -> tuple[NDArray[np.int8], GridGeometry]:
-    places = [(2.5, 3.5), (4.5, 2.0), (4.5, 5.0), (6.5, 3.5)]
+    places = [(x, y) for x in (2.5, 3.5, 4.5, 5.5, 6.5) for y in (2.4, 3.5, 4.6)]
     return mapped(furnished(seed), places)
 
 
@@ -145,8 +145,17 @@ def test_a_rough_pose_that_is_wrong_does_not_keep_it_from_the_right_place() -> N
     walk = Walk(
         furnished(1), Localiser(*furnished_map(1), guess=Pose2D(7.0, 3.0, 3.0)), anywhere(4)
     )
-    assert walk.drive((2.5, 3.0), (5.5, 4.0), 100).state is LocalisationState.LOCALISED
+    walk.drive((2.5, 3.0), (5.5, 4.0), 60)
+    assert walk.drive((5.5, 4.0), (3.0, 4.4), 60).state is LocalisationState.LOCALISED
     assert walk.error[0] < 0.06
+
+
+@pytest.mark.parametrize("narrow_score", [0.5, 1.01])
+def test_a_narrow_lead_is_believed_only_if_the_place_fits_well(narrow_score: float) -> None:
+    options = LocaliserOptions(clear_margin=1.5, narrow_score=narrow_score)
+    walk = Walk(furnished(0), Localiser(*furnished_map(0), options=options), anywhere(2))
+    walk.drive((2.5, 3.0), (5.5, 4.0), 50)
+    assert walk.localiser.is_localised == (narrow_score < 1.0)
 
 
 def test_in_a_corridor_without_features_it_does_not_claim_a_place() -> None:
