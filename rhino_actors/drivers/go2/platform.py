@@ -15,7 +15,7 @@ from rhino_actors.drivers.go2.calibration import apply_calibration, load_calibra
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.link import RobotLink
 from rhino_actors.drivers.go2.voxel_kernel import warm_up
-from rhino_actors.drivers.platform import check_command
+from rhino_actors.drivers.platform import check_command, check_parameters
 from rhino_actors.errors import ConfigError, LidarDecodeError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, Posture, SportResult
@@ -23,6 +23,8 @@ from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind
 
 KEY_VARIABLE = "RHINO_GO2_AES_KEY"
 ANSWER_TIMEOUT_S = 25.0  # longer than the robot is waited for
+# The longest pause between two tries, and a try beside its wait for the channel: signalling, first pose, mode.
+CONNECT_TIMEOUT_S = 60.0 + 35.0
 STATE_LIMIT_S = 1.0  # without a state from the process, after which nothing of it is believed
 VELOCITY_APIS = ("move", "joystick")
 AVOIDANCE = ("keep", "on", "off")
@@ -61,14 +63,22 @@ class Go2Platform:
         self._damaged = 0
 
     async def connect(self) -> None:
-        """Wait until the robot is connected and sends. Raises the NotConnected of the next try that fails."""
+        """Wait until the robot is connected and sends. Raises the NotConnected of the next try that fails.
+
+        A process that says neither is ended, so that the next call starts another.
+        """
         if self._link is not None and self._link.fault() is not None:
             await self.close()
         if self._link is None:
             first = 0 if self._odometry is None else self._odometry.seq
             key = os.environ.get(KEY_VARIABLE, "") or self._config.aes_key
             self._link = RobotLink(self._config, key, first)
-        await asyncio.wrap_future(self._link.request(op="connect"))
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S + self._config.connect_timeout_s):
+                await asyncio.wrap_future(self._link.request(op="connect"))
+        except TimeoutError:
+            await self.close()
+            raise NotConnected("The process of the robot's link does not answer.") from None
 
     async def close(self) -> None:
         """Stop the robot and disconnect. May be called twice."""
@@ -118,9 +128,11 @@ class Go2Platform:
 
         Raises:
             UnknownCommand: not one of SPORT_COMMANDS.
+            InvalidRequest: a parameter that the command does not take.
             NotConnected: no connection, or no answer.
         """
         check_command(command)
+        check_parameters(command, parameters or {})
         result = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**result)
 

@@ -157,7 +157,9 @@ class RobotSession:
         if command == "Pose" and given:
             second = "Euler"  # Pose itself only opens the mode in which it leans the body
         elif command == "StandUp":
-            second = "BalanceStand"  # joints are locked, and Move does nothing, until the robot balances
+            second = (
+                "BalanceStand"  # joints are locked, and Move does nothing, until the robot balances
+            )
         if second and _is_accepted(answer):
             if second == "BalanceStand":
                 await self._until_standing(turn)
