@@ -11,7 +11,11 @@ from typing import Any
 
 from rhino_actors.config import Go2Config, PathsConfig, RobotConfig
 from rhino_actors.drivers.go2 import protocol, wire
-from rhino_actors.drivers.go2.calibration import apply_calibration, load_calibration
+from rhino_actors.drivers.go2.calibration import (
+    VELOCITY_APIS,
+    apply_calibration,
+    load_calibration,
+)
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.link import RobotLink
 from rhino_actors.drivers.go2.voxel_kernel import warm_up
@@ -26,7 +30,6 @@ ANSWER_TIMEOUT_S = 25.0  # longer than the robot is waited for
 # The longest pause between two tries, and a try beside its wait for the channel: signalling, first pose, mode.
 CONNECT_TIMEOUT_S = 60.0 + 35.0
 STATE_LIMIT_S = 1.0  # without a state from the process, after which nothing of it is believed
-VELOCITY_APIS = ("move", "joystick")
 AVOIDANCE = ("keep", "on", "off")
 
 logger = logging.getLogger(__name__)
