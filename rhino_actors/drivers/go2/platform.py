@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rhino_actors.config import Go2Config, PathsConfig, RobotConfig
-from rhino_actors.drivers.go2 import protocol, wire
+from rhino_actors.drivers.go2 import wire
 from rhino_actors.drivers.go2.calibration import (
     VELOCITY_APIS,
     apply_calibration,
@@ -139,21 +139,6 @@ class Go2Platform:
         result = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**result)
 
-    async def obstacle_avoidance(self, on: bool) -> bool:
-        """Switch the robot's own obstacle avoidance; return whether it took it. Raises NotConnected."""
-        return await self._serve(
-            protocol.OBSTACLES_AVOID, protocol.SWITCH_AVOID_SET, {"enable": on}
-        )
-
-    async def volume(self, level: int) -> bool:
-        """Set the speaker, 0 to 10; return whether the robot took it. Raises NotConnected."""
-        return await self._serve(protocol.VUI, protocol.VUI_SET_VOLUME, {"volume": level})
-
-    async def light(self, brightness: int) -> bool:
-        """Set the head lamp, 0 to 10; return whether the robot took it. Raises NotConnected."""
-        parameter = {"brightness": brightness}
-        return await self._serve(protocol.VUI, protocol.VUI_SET_BRIGHTNESS, parameter)
-
     def state(self) -> DriverState:
         """Return posture, battery, link and faults."""
         link = self._link
@@ -194,12 +179,6 @@ class Go2Platform:
             kind=LidarKind.VOXEL,
             device_stamp=voxels.stamp,
         )
-
-    async def _serve(self, service: str, api_id: int, parameter: Any) -> bool:
-        code, _ = await self._request(
-            op="request", service=service, api_id=api_id, parameter=parameter
-        )
-        return bool(code == protocol.OK)
 
     async def _request(self, **fields: Any) -> Any:
         if self._link is None:

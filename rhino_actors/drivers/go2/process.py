@@ -108,11 +108,6 @@ class RobotProcess:
             case "sport":
                 result = await self._session.sport(request["command"], request["parameters"])
                 return asdict(result)
-            case "request":
-                answer = await self._session.request(
-                    request["service"], request["api_id"], request["parameter"]
-                )
-                return list(answer)
             case other:
                 raise ValueError(f"no operation {other!r}")
 

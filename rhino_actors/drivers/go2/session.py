@@ -195,17 +195,6 @@ class RobotSession:
         )
         return answer.code == protocol.OK
 
-    async def set_volume(self, level: int) -> bool:
-        """Set the speaker's volume, 0 to 10; return whether the robot took it."""
-        answer = await self.request(protocol.VUI, protocol.VUI_SET_VOLUME, {"volume": level})
-        return answer.code == protocol.OK
-
-    async def set_light(self, brightness: int) -> bool:
-        """Set the head lamp's brightness, 0 to 10; return whether the robot took it."""
-        parameter = {"brightness": brightness}
-        answer = await self.request(protocol.VUI, protocol.VUI_SET_BRIGHTNESS, parameter)
-        return answer.code == protocol.OK
-
     # what there is to know
 
     @property

@@ -53,11 +53,6 @@ class VelocitySender:
         self._after_gap = True  # nothing is known of what the robot does: stop comes first
         self._held = False  # until zero, or silence, says that the old wish is over
 
-    @property
-    def moving(self) -> bool:
-        """A velocity left, and no stop since."""
-        return self._moving
-
     def ask(self, twist: Twist2D, stamp: float, now: float) -> None:
         """Want a twist, decided on at `stamp` [s]. Zero ends a motion at once.
 
