@@ -12,7 +12,7 @@ import ray
 
 from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.rate import Percentiles, Rate, RateMeter
-from rhino_actors.config import RhinoConfig, state_dir
+from rhino_actors.config import RhinoConfig
 from rhino_actors.control.collision_monitor import CollisionMonitor, Limited
 from rhino_actors.control.driving import PathDriving, describe
 from rhino_actors.control.motion_gate import Health, Intent, MotionGate, MotionKind
@@ -40,7 +40,7 @@ from rhino_actors.messages.platform import (
     VelocityAnswer,
 )
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
-from rhino_actors.storage.latch import LatchFile
+from rhino_actors.storage.latch import LatchFile, latch_path
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class PlatformActor:
         self._config = config
         self._clock = clock
         self._driver = driver or _build_driver(config)
-        self._latch = LatchFile(state_dir(config.paths) / config.robot.name / "estop.json")
+        self._latch = LatchFile(latch_path(config))
         wall, now = time.time(), clock()
         by, since = self._latch.read()
         self._gate = MotionGate(

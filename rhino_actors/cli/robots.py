@@ -10,8 +10,9 @@ from rich.text import Text
 
 from rhino_actors.cli.api import console
 from rhino_actors.config import RhinoConfig, load_config
-from rhino_actors.errors import ConfigError
+from rhino_actors.errors import ConfigError, EStopLatched
 from rhino_actors.run_record import check_nothing_runs
+from rhino_actors.storage.latch import LatchFile, latch_path
 
 app = typer.Typer()
 COLORS = {"ok": "green", "note": "yellow", "fix": "bold red"}
@@ -78,12 +79,13 @@ def calibrate(
     source: Source = "go2",
     yes: Annotated[bool, typer.Option("--yes", help="do not ask before it drives")] = False,
 ) -> None:
-    """Drive a short, slow sequence and store how this robot takes velocities.
+    """Drive a short, slow sequence and store how this robot takes velocities. Refused while the e-stop is latched.
 
     Examples:  rhino calibrate --robot-ip 192.168.12.1
     """
     config = _config(source, robot_ip)
     check_nothing_runs()
+    _check_not_latched(config, source)
     from rhino_actors.drivers.go2.calibrate import ROOM
     from rhino_actors.drivers.go2.calibrate import calibrate as drive
     from rhino_actors.drivers.go2.calibration import save_calibration
@@ -104,6 +106,15 @@ def _config(source: str, robot_ip: str | None) -> RhinoConfig:
     config = load_config(source, {} if robot_ip is None else {"go2.robot_ip": robot_ip})
     check_config(config.go2)
     return config
+
+
+def _check_not_latched(config: RhinoConfig, source: str) -> None:
+    by, _ = LatchFile(latch_path(config)).read()
+    if by is not None:
+        raise EStopLatched(
+            f"The emergency stop is latched, by {by}: the robot is not driven.",
+            f"Look at the robot; then rhino deploy {source}, rhino estop --clear, rhino down.",
+        )
 
 
 def _aes_key(config: RhinoConfig) -> str:

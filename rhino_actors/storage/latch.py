@@ -5,7 +5,14 @@ import logging
 import os
 from pathlib import Path
 
+from rhino_actors.config import RhinoConfig, state_dir
+
 logger = logging.getLogger(__name__)
+
+
+def latch_path(config: RhinoConfig) -> Path:
+    """Return the file in which the e-stop of a configuration's robot is kept."""
+    return state_dir(config.paths) / config.robot.name / "estop.json"
 
 
 class LatchFile:

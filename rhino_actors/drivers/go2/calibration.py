@@ -10,6 +10,7 @@ from typing import Any
 from rhino_actors.config import Go2Config, PathsConfig, data_dir
 from rhino_actors.errors import ConfigError
 
+VELOCITY_APIS = ("move", "joystick")
 FIELDS = (
     "velocity_api",
     "scale_vx",
@@ -50,15 +51,29 @@ def load_calibration(robot: str, paths: PathsConfig | None = None) -> Calibratio
     try:
         fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         found = Calibration(**fields)
-        numbers = [value for key, value in fields.items() if key != "velocity_api"]
-        if not all(isinstance(value, (int, float)) and math.isfinite(value) for value in numbers):
-            raise ValueError("not all values are numbers")
-    except (OSError, ValueError, TypeError) as error:
+        _check(fields)
+    except (OSError, ValueError, TypeError, OverflowError) as error:
         raise ConfigError(
             f"The calibration {path} cannot be read: {error}.",
             "Delete it, or run rhino calibrate again; go2.calibrated: false ignores it.",
         ) from error
     return found
+
+
+def _check(fields: dict[str, Any]) -> None:
+    """Raise ValueError for what the configuration would not take either."""
+    if fields["velocity_api"] not in VELOCITY_APIS:
+        raise ValueError(f"velocity_api is {fields['velocity_api']!r}")
+    bounds = {spec.name: spec.metadata for spec in dataclasses.fields(Go2Config)}
+    for name, value in fields.items():
+        if name == "velocity_api":
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"{name} is not a number")
+        if not math.isfinite(value):
+            raise ValueError(f"{name} is not finite")
+        if name in FIELDS and not bounds[name]["low"] <= value <= bounds[name]["high"]:
+            raise ValueError(f"{name} is {value:g}")
 
 
 def save_calibration(

@@ -49,6 +49,7 @@ class MessageChannel(WebRTCDataChannel):  # type: ignore[misc]  # the library ha
         super().__init__(connection, pc)
         self._on_message = on_message
         self._on_binary = on_binary
+        self._sending: set[asyncio.Future[None]] = set()  # the loop itself holds no task
         self.asked = False  # the robot has sent its validation key
         self.validated = asyncio.Event()
         self.channel.remove_all_listeners("message")
@@ -78,7 +79,13 @@ class MessageChannel(WebRTCDataChannel):  # type: ignore[misc]  # the library ha
             raise NotConnected()
         sending = transport._send(number, TEXT, text.encode(), expiry=time.time() + lifetime)
         task = asyncio.ensure_future(sending)
-        task.add_done_callback(_forget)
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
+
+    def _sent(self, task: "asyncio.Future[None]") -> None:
+        self._sending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("a command could not be sent: %s", error)
 
     @property
     def buffered(self) -> int:
@@ -244,8 +251,3 @@ def check_offer(sdp: str) -> None:
 
 def _is_probe(info: Any) -> bool:
     return isinstance(info, dict) and info.get("req_type") == "rtt_probe_send_from_mechine"
-
-
-def _forget(task: "asyncio.Future[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.debug("a command could not be sent: %s", error)

@@ -80,22 +80,6 @@ def decode_voxel_frame(
     return points
 
 
-def obstacle_columns(packed: NDArray[np.uint8], low: int, high: int) -> NDArray[np.bool_]:
-    """Return which columns hold an occupied cell in the layers from `low` to below `high`.
-
-    Args:
-        packed: (layers * 2048,) uint8, as `unpack_voxel_frame` returns them.
-        low: first layer.
-        high: first layer above; those beyond the map are none.
-
-    Returns:
-        (128, 128) bool, [y, x].
-    """
-    layers = packed.reshape(-1, LAYER_BYTES)[max(low, 0) : max(high, 0)]
-    any_layer = np.bitwise_or.reduce(layers, axis=0, initial=np.uint8(0))
-    return np.unpackbits(any_layer).reshape(WIDTH, WIDTH).view(np.bool_)
-
-
 def unpack_voxel_frame(payload: bytes, *, src_size: int) -> NDArray[np.uint8]:
     """Return the packed layers (layers * 2048,) uint8 of a voxel map, read-only.
 

@@ -45,6 +45,7 @@ class RobotLink:
         self.camera: tuple[int, bytes] = (0, b"")
         self.state: tuple[float, DriverState] | None = None  # arrival [s]
         self._answers: dict[int, Future[Any]] = {}
+        self._ended = False  # nobody reads answers any more
         self._last_id = 0
         self._lock = threading.Lock()
         self._stream, child_stream = socket.socketpair()
@@ -72,9 +73,15 @@ class RobotLink:
         return self._process.pid
 
     def fault(self) -> str | None:
-        """Return None while the process runs, else how it ended."""
+        """Return None while the process runs and is listened to, else what ended."""
         code = self._process.poll()
-        return None if code is None else f"The process of the robot's link ended, status {code}."
+        if code is not None:
+            return f"The process of the robot's link ended, status {code}."
+        return (
+            "Nothing is read from the process of the robot's link any more."
+            if self._ended
+            else None
+        )
 
     def send_twist(self, twist: Twist2D) -> None:
         """Send a twist, decided on now. One that cannot be sent at once is lost."""
@@ -117,6 +124,17 @@ class RobotLink:
         return True
 
     def _read(self) -> None:
+        try:
+            self._take_all()
+        finally:
+            with self._lock:
+                self._ended = True
+                numbers = list(self._answers)
+            for number in numbers:
+                self._fail(number)
+
+    def _take_all(self) -> None:
+        """Take frames until the stream ends."""
         reader = wire.FrameReader()
         while True:
             try:
@@ -124,11 +142,9 @@ class RobotLink:
             except OSError:
                 data = b""
             if not data:
-                break
+                return
             for kind, payload in reader.feed(data):
                 self._take(kind, payload)
-        for number in list(self._answers):
-            self._fail(number)
 
     def _take(self, kind: bytes, payload: bytes) -> None:
         if kind == wire.ODOMETRY:

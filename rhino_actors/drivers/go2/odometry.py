@@ -9,6 +9,7 @@ from rhino_actors.messages.geometry import Odometry, Twist2D
 
 TWIST_WINDOW_S = 0.2
 MAX_LAG_S = 0.4  # a pose that is so much later than others were has waited on its way
+CLOCK_DRIFT = 1e-3  # [s/s] by which the robot's clock may run slower than this host's
 CLOCK_STEP_S = 1.0  # when all poses are late for so long, the robot's clock was set
 
 
@@ -18,7 +19,8 @@ class OdometryReader:
     def __init__(self, first_seq: int = 1) -> None:
         self._seq = first_seq
         self._recent: deque[tuple[float, float, float, float]] = deque()  # arrival, x, y, yaw
-        self._offset = math.inf  # smallest arrival minus device stamp
+        self._offset = math.inf  # smallest arrival minus device stamp, as the clocks drift apart
+        self._offset_at = 0.0  # [s] when it was last looked at
         self._late_since: float | None = None
         self._last_stamp = math.nan
         self.dropped = 0
@@ -55,7 +57,8 @@ class OdometryReader:
         if frozen or math.isnan(device_stamp):
             return False  # a clock that does not run says nothing
         offset = now - device_stamp
-        self._offset = min(self._offset, offset)
+        leaked = self._offset + CLOCK_DRIFT * (now - self._offset_at)
+        self._offset, self._offset_at = min(leaked, offset), now
         if offset - self._offset <= MAX_LAG_S:
             self._late_since = None
             return False

@@ -10,12 +10,16 @@ from importlib.util import find_spec
 from typing import Any
 
 from rhino_actors.config import Go2Config, PathsConfig, RobotConfig
-from rhino_actors.drivers.go2 import protocol, wire
-from rhino_actors.drivers.go2.calibration import apply_calibration, load_calibration
+from rhino_actors.drivers.go2 import wire
+from rhino_actors.drivers.go2.calibration import (
+    VELOCITY_APIS,
+    apply_calibration,
+    load_calibration,
+)
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.link import RobotLink
 from rhino_actors.drivers.go2.voxel_kernel import warm_up
-from rhino_actors.drivers.platform import check_command
+from rhino_actors.drivers.platform import check_command, check_parameters
 from rhino_actors.errors import ConfigError, LidarDecodeError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, Posture, SportResult
@@ -23,8 +27,9 @@ from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind
 
 KEY_VARIABLE = "RHINO_GO2_AES_KEY"
 ANSWER_TIMEOUT_S = 25.0  # longer than the robot is waited for
+# The longest pause between two tries, and a try beside its wait for the channel: signalling, first pose, mode.
+CONNECT_TIMEOUT_S = 60.0 + 35.0
 STATE_LIMIT_S = 1.0  # without a state from the process, after which nothing of it is believed
-VELOCITY_APIS = ("move", "joystick")
 AVOIDANCE = ("keep", "on", "off")
 
 logger = logging.getLogger(__name__)
@@ -61,14 +66,22 @@ class Go2Platform:
         self._damaged = 0
 
     async def connect(self) -> None:
-        """Wait until the robot is connected and sends. Raises the NotConnected of the next try that fails."""
+        """Wait until the robot is connected and sends. Raises the NotConnected of the next try that fails.
+
+        A process that says neither is ended, so that the next call starts another.
+        """
         if self._link is not None and self._link.fault() is not None:
             await self.close()
         if self._link is None:
             first = 0 if self._odometry is None else self._odometry.seq
             key = os.environ.get(KEY_VARIABLE, "") or self._config.aes_key
             self._link = RobotLink(self._config, key, first)
-        await asyncio.wrap_future(self._link.request(op="connect"))
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S + self._config.connect_timeout_s):
+                await asyncio.wrap_future(self._link.request(op="connect"))
+        except TimeoutError:
+            await self.close()
+            raise NotConnected("The process of the robot's link does not answer.") from None
 
     async def close(self) -> None:
         """Stop the robot and disconnect. May be called twice."""
@@ -118,26 +131,13 @@ class Go2Platform:
 
         Raises:
             UnknownCommand: not one of SPORT_COMMANDS.
+            InvalidRequest: a parameter that the command does not take.
             NotConnected: no connection, or no answer.
         """
         check_command(command)
+        check_parameters(command, parameters or {})
         result = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**result)
-
-    async def obstacle_avoidance(self, on: bool) -> bool:
-        """Switch the robot's own obstacle avoidance; return whether it took it. Raises NotConnected."""
-        return await self._serve(
-            protocol.OBSTACLES_AVOID, protocol.SWITCH_AVOID_SET, {"enable": on}
-        )
-
-    async def volume(self, level: int) -> bool:
-        """Set the speaker, 0 to 10; return whether the robot took it. Raises NotConnected."""
-        return await self._serve(protocol.VUI, protocol.VUI_SET_VOLUME, {"volume": level})
-
-    async def light(self, brightness: int) -> bool:
-        """Set the head lamp, 0 to 10; return whether the robot took it. Raises NotConnected."""
-        parameter = {"brightness": brightness}
-        return await self._serve(protocol.VUI, protocol.VUI_SET_BRIGHTNESS, parameter)
 
     def state(self) -> DriverState:
         """Return posture, battery, link and faults."""
@@ -179,12 +179,6 @@ class Go2Platform:
             kind=LidarKind.VOXEL,
             device_stamp=voxels.stamp,
         )
-
-    async def _serve(self, service: str, api_id: int, parameter: Any) -> bool:
-        code, _ = await self._request(
-            op="request", service=service, api_id=api_id, parameter=parameter
-        )
-        return bool(code == protocol.OK)
 
     async def _request(self, **fields: Any) -> Any:
         if self._link is None:

@@ -20,17 +20,16 @@ import numpy as np
 from rhino_actors.config import Go2Config
 from rhino_actors.drivers.go2 import wire
 from rhino_actors.drivers.go2.session import RobotSession
-from rhino_actors.errors import RhinoError
+from rhino_actors.errors import PlatformError, RhinoError
 from rhino_actors.messages.geometry import Odometry
 
-SETTINGS = (
-    "RHINO_GO2_SETTINGS"  # environment variable: others cannot read it, unlike a command line
-)
 STATE_PERIOD_S = 0.1
 MAX_WAITING = (
     2_000_000  # [bytes] for a parent that does not read; lidar and pictures are dropped then
 )
 MAX_DATAGRAM = 65_536
+
+logger = logging.getLogger(__name__)
 
 
 class Upward:
@@ -94,8 +93,9 @@ class RobotProcess:
         answer: dict[str, Any] = {"id": request["id"]}
         try:
             answer["result"] = await self._carry_out(request)
-        except RhinoError as error:
-            answer["error"] = [type(error).__name__, error.message, error.hint]
+        except Exception as error:  # whatever it was, the actor waits for an answer
+            known = error if isinstance(error, RhinoError) else _unexpected(request, error)
+            answer["error"] = [type(known).__name__, known.message, known.hint]
         # What the answer leads to is known before the answer.
         self._upward.send(wire.STATE, wire.pack_state(self._session.state()))
         self._upward.send(wire.ANSWER, json.dumps(answer).encode())
@@ -108,13 +108,13 @@ class RobotProcess:
             case "sport":
                 result = await self._session.sport(request["command"], request["parameters"])
                 return asdict(result)
-            case "request":
-                answer = await self._session.request(
-                    request["service"], request["api_id"], request["parameter"]
-                )
-                return list(answer)
             case other:
                 raise ValueError(f"no operation {other!r}")
+
+
+def _unexpected(request: dict[str, Any], error: Exception) -> PlatformError:
+    logger.error("%r failed in a way that nobody foresaw", request.get("op"), exc_info=error)
+    return PlatformError(f"The driver of the robot failed: {error!r}.", "See the log: rhino logs.")
 
 
 def rotated(orientation: tuple[float, float, float, float], vector: np.ndarray) -> np.ndarray:

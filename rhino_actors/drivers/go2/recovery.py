@@ -50,11 +50,6 @@ class Recovery:
         """There is a connection, whether or not anything arrives."""
         return self._is_open
 
-    @property
-    def next_try(self) -> float:
-        """When the next try is due [s]."""
-        return self._next_try
-
     def silence(self, now: float) -> float:
         """Return how long nothing has arrived [s]."""
         return now - self._heard

@@ -23,6 +23,7 @@ from rhino_actors.drivers.go2.recovery import Decision, LinkPhase, Recovery
 from rhino_actors.drivers.go2.request_table import Answer, RequestTable
 from rhino_actors.drivers.go2.velocity import Kind, LinkHealth, Outgoing, VelocitySender
 from rhino_actors.drivers.go2.video import NewestFrame, drain
+from rhino_actors.drivers.platform import SPORT_PARAMETERS
 from rhino_actors.errors import ChannelNotOpened, NotConnected, RhinoError
 from rhino_actors.geometry import tilt_from_quaternion
 from rhino_actors.messages.geometry import Odometry, Twist2D
@@ -91,6 +92,7 @@ class RobotSession:
         self._board: protocol.BoardState | None = None
         self._sport: protocol.SportState | None = None
         self._mode = ""
+        self._turn = 0  # of the newest sport request, or of the connection's end
         self._refused_move = 0
         self._robot_faults: set[tuple[int, int]] = set()
         self.reconnects = 0
@@ -132,7 +134,11 @@ class RobotSession:
     async def sport(
         self, command: str, parameters: Mapping[str, float] | None = None
     ) -> SportResult:
-        """Carry out a sport command by its name. Raises NotConnected when no answer comes."""
+        """Carry out a sport command by its name. Raises NotConnected when no answer comes.
+
+        StandUp and Pose are two requests to the robot. The second is not sent when another command came between:
+        an e-stop must not be undone.
+        """
         number = protocol.sport_commands(self._mode).get(command)
         if number is None:
             mode = self._mode or "this"
@@ -142,19 +148,31 @@ class RobotSession:
                 protocol.NOT_OFFERED,
                 f"The firmware's {mode} mode does not offer {command}.",
             )
+        self._turn += 1
+        turn = self._turn
         self._sender.interrupt()
         given = dict(parameters or {})
         answer = await self.request(protocol.SPORT, number, _sport_parameter(command, given))
-        if command == "Pose" and given and answer.code == protocol.OK:
-            # Pose itself only opens the mode in which Euler leans the body.
-            number = protocol.sport_commands(self._mode)["Euler"]
-            answer = await self.request(protocol.SPORT, number, _sport_parameter("Euler", given))
-        accepted = answer.code in (protocol.OK, protocol.ALREADY_SO)
-        if command == "StandUp" and accepted:
-            # Joints are locked after it, and Move does nothing, until the robot balances.
-            await self._until_standing()
-            await self.request(protocol.SPORT, protocol.sport_commands(self._mode)["BalanceStand"])
-        return SportResult(command, accepted, answer.code, protocol.code_sentence(answer.code))
+        second = ""
+        if command == "Pose" and given:
+            second = "Euler"  # Pose itself only opens the mode in which it leans the body
+        elif command == "StandUp":
+            second = (
+                "BalanceStand"  # joints are locked, and Move does nothing, until the robot balances
+            )
+        if second and _is_accepted(answer):
+            if second == "BalanceStand":
+                await self._until_standing(turn)
+            if turn != self._turn:
+                why = f"Another command came before {second}."
+                return SportResult(command, True, answer.code, why)
+            number = protocol.sport_commands(self._mode)[second]
+            said = await self.request(protocol.SPORT, number, _sport_parameter(second, given))
+            answer = said if second == "Euler" else answer
+        if not _is_accepted(answer):
+            return SportResult(command, False, answer.code, protocol.code_sentence(answer.code))
+        applied, note = _applied(command, given)
+        return SportResult(command, True, answer.code, note, applied)
 
     async def request(
         self, service: str, api_id: int, parameter: Any = None, timeout: float = SPORT_TIMEOUT_S
@@ -175,17 +193,6 @@ class RobotSession:
         answer = await self.request(
             protocol.OBSTACLES_AVOID, protocol.SWITCH_AVOID_SET, {"enable": on}
         )
-        return answer.code == protocol.OK
-
-    async def set_volume(self, level: int) -> bool:
-        """Set the speaker's volume, 0 to 10; return whether the robot took it."""
-        answer = await self.request(protocol.VUI, protocol.VUI_SET_VOLUME, {"volume": level})
-        return answer.code == protocol.OK
-
-    async def set_light(self, brightness: int) -> bool:
-        """Set the head lamp's brightness, 0 to 10; return whether the robot took it."""
-        parameter = {"brightness": brightness}
-        answer = await self.request(protocol.VUI, protocol.VUI_SET_BRIGHTNESS, parameter)
         return answer.code == protocol.OK
 
     # what there is to know
@@ -432,15 +439,21 @@ class RobotSession:
         except (NotConnected, ValueError, KeyError, TypeError):
             return ""
 
-    async def _until_standing(self) -> None:
+    async def _until_standing(self, turn: int) -> None:
+        """Wait for the robot to stand; no longer than no other sport command comes."""
         give_up = time.monotonic() + STAND_TIMEOUT_S
-        while self._posture() is not Posture.STANDING and time.monotonic() < give_up:
+        while (
+            turn == self._turn
+            and self._posture() is not Posture.STANDING
+            and time.monotonic() < give_up
+        ):
             await asyncio.sleep(STEP_S)
 
     def _drop(self, error: RhinoError, now: float) -> None:
         connection, self._connection = self._connection, None
         self._ready_at = math.inf
         self._recovery.closed(error, now)
+        self._turn += 1
         self._requests.fail_all()
         self._sender.lost()
         if connection is not None:
@@ -577,6 +590,18 @@ def sticks(config: Go2Config, twist: Twist2D) -> dict[str, float]:
         "ry": 0.0,
         "keys": 0,
     }
+
+
+def _is_accepted(answer: Answer) -> bool:
+    return answer.code in (protocol.OK, protocol.ALREADY_SO)
+
+
+def _applied(command: str, given: dict[str, float]) -> tuple[dict[str, float], str]:
+    """Return the parameters as the robot takes them, and a sentence on what it does not."""
+    known = SPORT_PARAMETERS["Euler"] if command in SPORT_PARAMETERS else ()
+    applied = {name: value if name in known else 0.0 for name, value in given.items()}
+    left_out = [name for name, value in given.items() if value != applied[name]]
+    return applied, f"The robot does not take {', '.join(left_out)}." if left_out else ""
 
 
 def _sport_parameter(command: str, given: dict[str, float]) -> Any:

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import re
+import time
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +35,7 @@ from rhino_actors.errors import (
 OLD_PORT, NEW_PORT = 8081, 9991
 PROBE_S = 1.5
 HTTP_TIMEOUT = (1.5, 5.0)  # [s] to connect, and between two bytes
+ANSWER_S = 6.0  # [s] for a whole answer
 EDGE = 10  # characters before and behind the key in data1
 NONCE_BYTES, TAG_BYTES = 12, 16
 DIGITS = "ABCDEFGHIJ"
@@ -200,18 +202,38 @@ def _unsealed(data1: str, key: bytes) -> str:
 
 def _post(http: requests.Session, url: str, body: str | None, kind: str) -> str:
     headers = {"Content-Type": f"application/{kind}"} if kind else {}
+    give_up = time.monotonic() + ANSWER_S
     try:
-        answer: Any = http.post(url, data=body, headers=headers, timeout=HTTP_TIMEOUT)
+        with http.post(
+            url,
+            data=body,
+            headers=headers,
+            timeout=HTTP_TIMEOUT,
+            stream=True,
+            allow_redirects=False,
+        ) as answer:
+            if answer.status_code != 200:
+                raise SignallingFailed(
+                    f"The robot's connection service answered {answer.status_code}."
+                )
+            return _text(answer, give_up)
     except requests.RequestException as error:
         raise RobotUnreachable(
             f"The robot's connection service does not answer: {type(error).__name__}.",
             "It may still be starting: rhino tries again.",
         ) from error
-    if answer.status_code != 200:
-        raise SignallingFailed(f"The robot's connection service answered {answer.status_code}.")
-    if len(answer.content) > MAX_ANSWER:
-        raise SignallingFailed("The robot's answer is far too long.")
-    return str(answer.text)
+
+
+def _text(answer: Any, give_up: float) -> str:
+    """Read an answer's body, of whatever length and at whatever pace it comes."""
+    text = bytearray()
+    for piece in answer.iter_content(1):  # a larger piece would wait until it is full
+        text += piece
+        if len(text) > MAX_ANSWER:
+            raise SignallingFailed("The robot's answer is far too long.")
+        if time.monotonic() > give_up:
+            raise SignallingFailed(f"The robot's answer was not complete within {ANSWER_S:g} s.")
+    return text.decode("utf-8", "replace")
 
 
 def _sdp(answer: str) -> str:

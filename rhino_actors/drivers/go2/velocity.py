@@ -53,14 +53,12 @@ class VelocitySender:
         self._after_gap = True  # nothing is known of what the robot does: stop comes first
         self._held = False  # until zero, or silence, says that the old wish is over
 
-    @property
-    def moving(self) -> bool:
-        """A velocity left, and no stop since."""
-        return self._moving
-
     def ask(self, twist: Twist2D, stamp: float, now: float) -> None:
-        """Want a twist, decided on at `stamp` [s]. Zero ends a motion at once."""
-        if twist.is_zero or now - self._asked_at > self._config.hold_timeout_s:
+        """Want a twist, decided on at `stamp` [s]. Zero ends a motion at once.
+
+        Silence is a pause between two decisions, not between two arrivals: after a stall many arrive at once.
+        """
+        if twist.is_zero or stamp - self._asked_at > self._config.hold_timeout_s:
             self._held = False
         if twist.is_zero and (self._moving or now - self._last > STOP_GAP_S):
             self._stops = max(self._stops, STOPS if self._moving else 1)

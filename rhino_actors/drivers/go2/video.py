@@ -1,6 +1,7 @@
 """The front camera: frames are taken off the track as they come, only the newest is kept, as JPEG when it is due."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,10 @@ import cv2
 from aiortc.mediastreams import MediaStreamError, MediaStreamTrack
 
 from rhino_actors.config import Go2Config
+
+DAMAGED_PAUSE_S = 0.5  # after a picture that cannot be used, so that the log stays readable
+
+logger = logging.getLogger(__name__)
 
 # jpeg, width, height [px], arrival [s]
 Deliver = Callable[[bytes, int, int, float], None]
@@ -53,7 +58,12 @@ class NewestFrame:
             await self._arrived.wait()
             self._arrived.clear()
             frame, stamp = self._newest, self.seen
-            jpeg, width, height = await asyncio.to_thread(self._jpeg, frame)
+            try:
+                jpeg, width, height = await asyncio.to_thread(self._jpeg, frame)
+            except Exception:  # one picture that cannot be used must not end those after it
+                logger.exception("a picture of the robot's camera could not be used")
+                await asyncio.sleep(DAMAGED_PAUSE_S)
+                continue
             self._deliver(jpeg, width, height, stamp)
             await asyncio.sleep(max(0.0, started + period - time.monotonic()))
 

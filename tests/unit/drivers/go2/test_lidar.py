@@ -13,9 +13,7 @@ from rhino_actors.drivers.go2 import decode_voxel_frame
 from rhino_actors.drivers.go2.lidar import (
     LAYER_BYTES,
     encode_voxel_frame,
-    obstacle_columns,
     read_voxel_message,
-    unpack_voxel_frame,
     write_voxel_message,
 )
 from rhino_actors.errors import LidarDecodeError
@@ -68,19 +66,6 @@ def test_what_is_written_is_read_back() -> None:
     message = read_voxel_message(MESSAGE)
     assert message.origin == LATTICE["origin"] and message.resolution == 0.05
     assert len(message.points()) == len(random_cells(2000))
-
-
-@pytest.mark.parametrize(
-    ("low", "high"), [(0, LAYERS), (5, 20), (12, 13), (30, 99), (7, 7), (-3, 2)]
-)
-def test_a_column_is_an_obstacle_where_any_of_its_layers_is(low: int, high: int) -> None:
-    cells = random_cells(3000, seed=5)
-    block = encode_voxel_frame(packed(cells))
-    columns = obstacle_columns(unpack_voxel_frame(block, src_size=LAYERS * LAYER_BYTES), low, high)
-    wanted = np.zeros((128, 128), bool)
-    inside = (cells[:, 2] >= max(low, 0)) & (cells[:, 2] < high)
-    wanted[cells[inside, 1], cells[inside, 0]] = True
-    assert columns.dtype == bool and np.array_equal(columns, wanted)
 
 
 def test_a_message_with_the_long_head_reads_the_same() -> None:

@@ -93,6 +93,29 @@ def test_a_damaged_file_is_told_with_what_to_do(tmp_path: Path, text: str) -> No
         load_calibration("rex", paths)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"velocity_api": "legs"},
+        {"velocity_api": ["move"]},
+        {"scale_vy": 40.0},
+        {"scale_omega": True},
+        {"stick_vx": -11.0},
+        {"hold_s": math.nan},
+        {"stick_vy": 10**400},
+    ],
+    ids=range(7),
+)
+def test_a_value_that_no_configuration_would_take_is_refused(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    paths = PathsConfig(data=str(tmp_path))
+    path = save_calibration("rex", FOUND, paths)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_calibration("rex", paths)
+
+
 def test_an_answer_to_the_multicast_question_names_a_robot_or_nothing() -> None:
     assert read_answer(b'{"sn":"B42","ip":"10.0.0.7"}', "10.0.0.9") == FoundRobot("B42", "10.0.0.7")
     assert read_answer(b'{"sn":"B42"}', "10.0.0.9") == FoundRobot("B42", "10.0.0.9")

@@ -60,6 +60,14 @@ def test_a_clock_that_freezes_jumps_or_is_none_costs_a_second_at_most(stamps) ->
     assert sum(o is not None for o in got[30:]) == 170
 
 
+def test_a_clock_that_runs_a_little_slower_costs_no_pose() -> None:
+    reader, late = OdometryReader(), []
+    for second in range(3 * 3600):
+        if reader.read(pose(0.0, stamp=1000.0 + second * (1 - 1e-4)), float(second)) is None:
+            late.append(second)
+    assert late == []
+
+
 def test_after_a_gap_no_velocity_is_made_of_poses_before_it() -> None:
     reader = OdometryReader()
     read(reader, 0.0, 1.0)

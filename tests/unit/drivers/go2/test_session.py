@@ -15,6 +15,7 @@ pytest.importorskip("aiortc")
 
 from rhino_actors.config import Go2Config
 from rhino_actors.drivers.go2.lidar import read_voxel_message
+from rhino_actors.drivers.go2.request_table import Answer
 from rhino_actors.drivers.go2.session import RobotSession
 from rhino_actors.errors import (
     ChannelNotOpened,
@@ -207,9 +208,53 @@ async def test_sport_commands_are_answered_with_the_robots_code() -> None:
         assert (await robot.session.sport("Sit")).accepted, "already so is success"
         assert (await robot.session.sport("StandUp")).accepted
         assert robot.names[-1] == "BalanceStand", "after standing up the robot has to balance"
-        assert await robot.session.set_volume(3) and robot.peer.brain.volume == 3
-        assert await robot.session.set_light(9) and robot.peer.brain.brightness == 9
         assert await robot.session.set_obstacle_avoidance(True)
+
+
+class Answering(RobotSession):
+    """A session whose robot answers at once; keeps the numbers of what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(Go2Config(), "", Recorder())
+        self.numbers: list[int] = []
+        self.answers: dict[int, int] = {}
+
+    async def request(
+        self, service: str, api_id: int, parameter: Any = None, timeout: float = 1.0
+    ) -> Answer:
+        self.numbers.append(api_id)
+        await asyncio.sleep(0.01)
+        return Answer(self.answers.get(api_id, 0), "")
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "wait"),
+    [("StandUp", {}, 0.0), ("StandUp", {}, 0.1), ("Pose", {"roll": 0.1}, 0.0)],
+    ids=["StandUp-unanswered", "StandUp-rising", "Pose-unanswered"],
+)
+async def test_nothing_is_sent_after_a_damp_that_comes_between(
+    monkeypatch: pytest.MonkeyPatch, command: str, parameters: dict[str, float], wait: float
+) -> None:
+    monkeypatch.setattr("rhino_actors.drivers.go2.session.STAND_TIMEOUT_S", 0.3)
+    session = Answering()
+    first = asyncio.create_task(session.sport(command, parameters))
+    await asyncio.sleep(wait)
+    assert (await session.sport("Damp")).accepted
+    result = await first
+    assert len(session.numbers) == 2 and session.numbers[-1] == 1001, "Damp is the last request"
+    assert "Another command" in result.message and result.parameters == {}
+
+
+async def test_an_answer_says_which_parameters_were_carried_out() -> None:
+    session = Answering()
+    pose = await session.sport("Pose", {"roll": 0.1, "height": 0.05})
+    assert pose.accepted and pose.parameters == {"roll": 0.1, "height": 0.0}
+    assert pose.message == "The robot does not take height."
+    euler = await session.sport("Euler", {"pitch": 0.2, "yaw": -0.1})
+    assert euler.parameters == {"pitch": 0.2, "yaw": -0.1} and euler.message == ""
+    session.answers[1007] = 3203  # Euler
+    refused = await session.sport("Pose", {"roll": 0.1})
+    assert not refused.accepted and refused.parameters == {}
 
 
 async def test_a_request_without_an_answer_ends_with_an_error() -> None:

@@ -2,16 +2,23 @@
 
 import asyncio
 import base64
+import contextlib
+import itertools
 import json
 import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 pytest.importorskip("aiortc")
 
 from rhino_actors.drivers.go2.request_table import RequestTable
-from rhino_actors.drivers.go2.signalling import path_digits, read_notice
+from rhino_actors.drivers.go2.signalling import _post, path_digits, read_notice
 from rhino_actors.errors import (
     NotConnected,
     RobotKeyMissing,
@@ -79,6 +86,66 @@ def test_a_notice_that_is_none_is_an_error_of_ours(text: str) -> None:
 def test_a_path_that_is_none_is_refused(data1: str) -> None:
     with pytest.raises(SignallingFailed):
         path_digits(data1)
+
+
+class Robot:
+    """Answers one POST with what it is given, piece by piece, until the client is gone."""
+
+    def __init__(self, head: bytes, pieces: Iterator[bytes]) -> None:
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._server.getsockname()[1]}/offer"
+        self._head, self._pieces = head, pieces
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return self.url
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+        self._thread.join(5.0)
+
+    def _serve(self) -> None:
+        client, _ = self._server.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(65_536)
+            client.sendall(b"HTTP/1.1 " + self._head + b"\r\n\r\n")
+            for piece in self._pieces:
+                client.sendall(piece)
+                time.sleep(0.05 if len(piece) == 1 else 0.0)
+
+
+def posted(robot: Robot) -> str:
+    with robot as url, requests.Session() as http:
+        http.trust_env = False
+        return _post(http, url, "{}", "json")
+
+
+def test_an_answer_is_read_to_its_end() -> None:
+    head = b"200 OK\r\nContent-Length: 11"
+    assert posted(Robot(head, iter([b'{"sdp', b'":"x"}']))) == '{"sdp":"x"}'
+
+
+def test_an_answer_that_drips_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rhino_actors.drivers.go2.signalling.ANSWER_S", 0.3)
+    dripping = Robot(b"200 OK\r\nContent-Length: 200", itertools.repeat(b"x", 200))
+    with pytest.raises(SignallingFailed, match="not complete"):
+        posted(dripping)
+
+
+def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rhino_actors.drivers.go2.signalling.MAX_ANSWER", 10_000)
+    sent = itertools.count()
+    pieces = (bytes(4096) for _ in itertools.takewhile(lambda n: n < 5000, sent))
+    with pytest.raises(SignallingFailed, match="too long"):
+        posted(Robot(b"200 OK", pieces))
+    assert next(sent) < 5000
+
+
+def test_the_offer_is_not_sent_on_to_where_an_answer_points() -> None:
+    head = b"307 Temporary\r\nLocation: http://127.0.0.1:9/offer\r\nContent-Length: 0"
+    with pytest.raises(SignallingFailed, match="307"):
+        posted(Robot(head, iter(())))
 
 
 def test_request_numbers_never_repeat_even_when_the_clock_stands() -> None:

@@ -108,6 +108,17 @@ def test_silence_is_a_decision_too() -> None:
     assert kinds(run.go(0.3, FORWARD))[:2] == ["stop", "move"]
 
 
+def test_a_stick_that_is_held_through_a_stall_of_this_process_does_not_drive_on() -> None:
+    run = Run()
+    run.go(1.0, FORWARD)
+    decided, run.now = run.now, run.now + 1.5
+    assert run.sender.step(run.now, LinkHealth(False, 1.5, 0)) == []
+    while decided < run.now:  # what was sent meanwhile, all at once
+        run.sender.ask(FORWARD, decided, run.now)
+        decided += 0.05
+    assert run.go(2.0, FORWARD) == [], "nobody let go of it"
+
+
 def test_stop_is_sent_even_when_nothing_moves_but_not_without_end() -> None:
     run = Run()
     stops = kinds(run.go(1.0, ZERO))
