@@ -79,8 +79,10 @@ def test_the_body_leans_as_it_is_told_and_levels_when_it_drives(simulated: Rhino
     low = simulated.wait_until(
         lambda: (z := simulated.get("/api/state")["z"]) < 0.29 and z, 60.0, "it to lower itself"
     )
-    # By the same client: who asked for the pose holds the robot.
-    goal = simulated.post("/api/navigate", {"x": 0.5, "y": 0.0}, **{"X-Rhino-Client": "cli"})
+    # By the same client: who asked for the pose holds the robot. To a place where it is not: else it need not drive.
+    x, y = simulated.pose()
+    away = {"x": 0.0, "y": 0.0} if math.hypot(x, y) > 0.4 else {"x": 1.0, "y": 0.0}
+    goal = simulated.post("/api/navigate", away, **{"X-Rhino-Client": "cli"})
     nav = simulated.wait_for_end(goal["goal_id"], timeout=90.0)
     assert nav["state"] == "arrived"
     assert simulated.get("/api/state")["z"] > low + 0.02
