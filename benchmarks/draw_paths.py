@@ -1,7 +1,7 @@
 """Draw what the planner makes of real maps: the search's cells in orange, the path that is driven in blue.
 
-    python benchmarks/draw_paths.py MAP.yaml OUT.png --start 2.0 3.5 --goal 14.0 -2.0
-    python benchmarks/draw_paths.py MAP.yaml OUT.png            the longest of 40 ways drawn by chance
+    python -m benchmarks.draw_paths MAP.yaml OUT.png --start 2.0 3.5 --goal 14.0 -2.0
+    python -m benchmarks.draw_paths MAP.yaml OUT.png            the longest of 40 ways drawn by chance
 
 Prints the lengths, the sharpest turns of both, and how near the driven path comes to an obstacle.
 """

@@ -1,9 +1,9 @@
 """Localisation on a saved map, and drift correction while mapping, in the simulated worlds with L1 and drift.
 
-    python benchmarks/localisation.py                            40 starts, maps of the truth and maps we made
-    python benchmarks/localisation.py --worlds office --starts 3 fewer
-    python benchmarks/localisation.py --strange maze --starts 4  on a map of another world: no answer is right
-    python benchmarks/localisation.py --loops                    loops of 120 m, with and without correction
+    python -m benchmarks.localisation                            40 starts, maps of the truth and maps we made
+    python -m benchmarks.localisation --worlds office --starts 3 fewer
+    python -m benchmarks.localisation --strange maze --starts 4  on a map of another world: no answer is right
+    python -m benchmarks.localisation --loops                    loops of 120 m, with and without correction
 
 Drives are simulated once and kept in the folder of --drives, about 2 MB each. A start counts as found when the first
 answer is within 0.15 m and 3 degrees and no later one up to the end of the drive is a wrong one: farther off than

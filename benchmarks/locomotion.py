@@ -1,8 +1,8 @@
 """How well the simulated Go2 walks: tracking, steps, stops, pushes, figures, recovery, rough ground, speed, replay.
 
-    python benchmarks/locomotion.py --quick          a few minutes of simulated time
-    python benchmarks/locomotion.py                  the full table
-    python benchmarks/locomotion.py tracking pushes  only these parts
+    python -m benchmarks.locomotion --quick          a few minutes of simulated time
+    python -m benchmarks.locomotion                  the full table
+    python -m benchmarks.locomotion tracking pushes  only these parts
 
 Everything is drawn from --seed: the same seed prints the same figures, but for those of speed.
 """

@@ -1,7 +1,7 @@
 """Mapping speed, each against a plain numpy or scipy version of the same work in the same run.
 
-    python benchmarks/mapping.py
-    python benchmarks/mapping.py --dimos PYTHON      and against dimos 0.0.15; see benchmarks/README.md
+    python -m benchmarks.mapping
+    python -m benchmarks.mapping --dimos PYTHON      and against dimos 0.0.15; see benchmarks/README.md
 
 Times are the least and the median of interleaved rounds, in milliseconds of CPU time of the thread. The ratio is of
 the medians.

@@ -1,10 +1,10 @@
 """How well the robot drives: goals in simulated worlds, in lock-step, judged by the simulation's truth.
 
-    python benchmarks/navigation.py                              every world, 5 goals each, into unknown floor
-    python benchmarks/navigation.py --world office --goals 30 --known
-    python benchmarks/navigation.py --scene crossings --goals 20
-    python benchmarks/navigation.py --scene drop --goals 30
-    python benchmarks/navigation.py --scene doors
+    python -m benchmarks.navigation                              every world, 5 goals each, into unknown floor
+    python -m benchmarks.navigation --world office --goals 30 --known
+    python -m benchmarks.navigation --scene crossings --goals 20
+    python -m benchmarks.navigation --scene drop --goals 30
+    python -m benchmarks.navigation --scene doors
 
 The pieces are those of the actors: mapper and costmap, router, goal's life, motion gate, follower and collision
 monitor. Only Ray, processes and clocks are left out: everything happens at a moment of simulated time, so the same

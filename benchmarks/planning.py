@@ -1,4 +1,4 @@
-"""How fast plans, replans, fields and frontiers are on real maps: `python benchmarks/planning.py`.
+"""How fast plans, replans, fields and frontiers are on real maps: `python -m benchmarks.planning`.
 
 Peers run in Pythons of their own (README.md says how to make them): --peers for dimos, pyastar2d, tcod and
 scikit-image, --semita for semita; without them the table has rhino alone. Every time is CPU time of the thread around

@@ -1,6 +1,6 @@
 """Search the two leg poses by which the simulated Go2 rolls from its back onto its belly.
 
-    python benchmarks/roll_over_search.py --seed 3
+    python -m benchmarks.roll_over_search --seed 3
 
 A cross-entropy search: draw candidates, keep the best fifth, draw around them. A candidate is judged from four ways
 of lying on the back: does it end on its belly, how high does it throw itself, how fast does it spin. A cost below

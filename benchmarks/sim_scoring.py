@@ -1,8 +1,8 @@
 """How much of a world a driver covers, at what way and with how many bumps; and what the simulation costs.
 
-    python benchmarks/sim_scoring.py                                    every world, bump and turn, 300 s
-    python benchmarks/sim_scoring.py --world office --seed 3 --seconds 60 --base walking
-    python benchmarks/sim_scoring.py --cost                             share of a core, piece by piece
+    python -m benchmarks.sim_scoring                                    every world, bump and turn, 300 s
+    python -m benchmarks.sim_scoring --world office --seed 3 --seconds 60 --base walking
+    python -m benchmarks.sim_scoring --cost                             share of a core, piece by piece
 
 Everything runs in lock-step: the same seeds print the same figures, but for those of speed. `Score` reads truths and
 nothing else, so it judges a live simulation (`MujocoPlatform.truth`) as well as these runs.

@@ -1,6 +1,6 @@
 """Drive through each simulated world with the Go2's own lidar, map it, draw the maps beside the truth and score them.
 
-    python benchmarks/voxel_pictures.py --out docs/images
+    python -m benchmarks.voxel_pictures --out docs/images
 
 The robot is driven in lock-step along a route through the world; its odometry is exact. For each world and each way
 of carving it prints: of the truth's obstacle cells beside floor that was mapped, the share that is lethal within one

@@ -1,6 +1,6 @@
 """Voxel map and height cost: speed against dimos, Open3D and plain numpy in the same run, and what each sees.
 
-    python benchmarks/voxels.py --peer /path/to/peer/bin/python
+    python -m benchmarks.voxels --peer /path/to/peer/bin/python
 
 The peers live in an environment of their own (docs/voxels.md says how to make it); without --peer only numpy is
 compared. Times are medians of interleaved rounds, in milliseconds of the process's CPU time.

@@ -87,3 +87,11 @@ def test_routes_in_the_readme_exist() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in re.findall(r"localhost:8000(/api/[a-z/]+)", text):
         assert path in paths, path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_benchmarks_that_the_documents_name_can_be_run_as_they_say(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "python benchmarks/" not in text, "run as files they do not find each other"
+    for name in re.findall(r"python -m benchmarks\.([a-z_]+)", text):
+        assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name
