@@ -108,7 +108,10 @@ class Robot:
     def _serve(self) -> None:
         client, _ = self._server.accept()
         with client, contextlib.suppress(OSError):
-            client.recv(65_536)
+            asked = b""
+            # The body comes in a packet of its own; closing before it was read would reset the connection.
+            while not asked.endswith(b"\r\n\r\n{}"):
+                asked += client.recv(65_536)
             client.sendall(b"HTTP/1.1 " + self._head + b"\r\n\r\n")
             for piece in self._pieces:
                 client.sendall(piece)
