@@ -110,8 +110,8 @@ class Robot:
         with client, contextlib.suppress(OSError):
             asked = b""
             # The body comes in a packet of its own; closing before it was read would reset the connection.
-            while not asked.endswith(b"\r\n\r\n{}"):
-                asked += client.recv(65_536)
+            while not asked.endswith(b"\r\n\r\n{}") and (piece := client.recv(65_536)):
+                asked += piece
             client.sendall(b"HTTP/1.1 " + self._head + b"\r\n\r\n")
             for piece in self._pieces:
                 client.sendall(piece)
