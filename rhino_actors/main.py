@@ -33,7 +33,8 @@ from rhino_actors.errors import (
     RhinoError,
     original,
 )
-from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import RobotStatus
 from rhino_actors.ray_cluster import (
     actor_lives,

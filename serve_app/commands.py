@@ -26,13 +26,8 @@ from rhino_actors.errors import (
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.maps import SavedMap
-from rhino_actors.messages.navigation import (
-    GoalRequest,
-    MissionStatus,
-    NavMode,
-    NavStatus,
-    Rank,
-)
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import GoalRequest, NavMode, NavStatus, Rank
 from rhino_actors.messages.platform import (
     GateStatus,
     RobotStatus,

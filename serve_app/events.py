@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from rhino_actors.errors import ActorUnavailable
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.localisation import LocalisationStatus
-from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event

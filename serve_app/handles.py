@@ -24,14 +24,8 @@ from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.map_patch import MapVersion as MapVersion
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.navigation import (
-    FollowReport,
-    GoalRequest,
-    MissionStatus,
-    NavMode,
-    NavStatus,
-    Rank,
-)
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import FollowReport, GoalRequest, NavMode, NavStatus, Rank
 from rhino_actors.messages.platform import (
     FaultReport,
     GateDecision,

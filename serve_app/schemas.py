@@ -15,14 +15,8 @@ from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.maps import SavedMap
-from rhino_actors.messages.navigation import (
-    MissionKind,
-    MissionState,
-    MissionStatus,
-    NavMode,
-    NavState,
-    NavStatus,
-)
+from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus
+from rhino_actors.messages.navigation import NavMode, NavState, NavStatus
 from rhino_actors.messages.platform import (
     FaultReport,
     Posture,

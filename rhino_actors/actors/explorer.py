@@ -26,18 +26,13 @@ from rhino_actors.errors import (
     PlanningError,
 )
 from rhino_actors.exploration import goal_selection
-from rhino_actors.exploration.mission import Choice, ExploreMission, Target
+from rhino_actors.exploration.explore_mission import ExploreMission
+from rhino_actors.exploration.mission import Choice, Mission, Target
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
-from rhino_actors.messages.navigation import (
-    GoalRequest,
-    MissionKind,
-    MissionState,
-    MissionStatus,
-    NavState,
-    Rank,
-)
+from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus
+from rhino_actors.messages.navigation import GoalRequest, NavState, Rank
 
 if TYPE_CHECKING:
     from ray.actor import ActorProxy
@@ -80,7 +75,7 @@ class ExplorerActor:
         self._platform = platform
         self._planner = planner
         self._router = make_router(config)
-        self._mission: ExploreMission | None = None
+        self._mission: Mission | None = None
         self._deciding = asyncio.Lock()  # start, stop, resume, pause and end one after the other
         self._running = asyncio.Lock()
         self._unavailable_since: float | None = None
@@ -128,7 +123,7 @@ class ExplorerActor:
         with contextlib.suppress(ActorUnavailable):
             await call(self._platform.release.remote(HOLDER))
 
-    async def _try_step(self, mission: ExploreMission) -> None:
+    async def _try_step(self, mission: Mission) -> None:
         try:
             await self._step(mission)
             self._unavailable_since = None
@@ -210,7 +205,7 @@ class ExplorerActor:
         claim = self._platform.claim.remote(HOLDER, self._rank, on_behalf_of=client)  # type: ignore[call-arg]  # Ray's types drop defaults
         return await call(claim)
 
-    async def _step(self, mission: ExploreMission) -> None:
+    async def _step(self, mission: Mission) -> None:
         """Hear how the goal goes, look at the map, and choose anew when the target is settled."""
         snapshot = await self._refresh_map()
         odometry = await call(self._platform.odometry.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
@@ -237,17 +232,17 @@ class ExplorerActor:
         elif choice.target is not None:
             await self._go(mission, choice.target)
 
-    def _runs(self, mission: ExploreMission) -> bool:
+    def _runs(self, mission: Mission) -> bool:
         """Say whether this mission is still the one, and not paused or ended while something was awaited."""
         return mission is self._mission and self._status.state is MissionState.RUNNING
 
-    def _choose(
-        self, mission: ExploreMission, snapshot: MapSnapshot, pose: Pose2D, now: float
-    ) -> Choice:
+    def _choose(self, mission: Mission, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
         """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
-        return mission.choose(snapshot, self._router.costs_from(snapshot, pose), now)
+        return mission.choose(
+            snapshot, pose.as_tuple(), self._router.costs_from(snapshot, pose), now
+        )
 
-    async def _goes_on(self, mission: ExploreMission) -> bool:
+    async def _goes_on(self, mission: Mission) -> bool:
         """Take note of how the goal goes. Returns False when the mission goes no further."""
         nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
         if not self._runs(mission):
@@ -263,7 +258,7 @@ class ExplorerActor:
         elif nav.state is NavState.FAILED and nav.reason == NotLocalised.code:
             mission.forget_goal()  # not the target's fault
         elif nav.state is NavState.FAILED:
-            mission.failed(time.monotonic())
+            mission.failed(time.monotonic(), nav.reason)
             self._change(goals_failed=self._status.goals_failed + 1)
         elif nav.state is NavState.CANCELLED:
             if nav.reason in YIELDING_REASONS:
@@ -273,7 +268,7 @@ class ExplorerActor:
             return False
         return True
 
-    async def _go(self, mission: ExploreMission, target: Target) -> None:
+    async def _go(self, mission: Mission, target: Target) -> None:
         request = GoalRequest(
             x=target.x,
             y=target.y,
@@ -293,15 +288,14 @@ class ExplorerActor:
                 await self._refused_control(mission, error)
                 return
             logger.info("target (%.2f, %.2f): %s", target.x, target.y, error)
-            mission.refused(target, time.monotonic())
+            mission.refused(target, time.monotonic(), error.code)
             self._change(goals_failed=self._status.goals_failed + 1)
             return
         if self._runs(mission):
             mission.sent(target, nav.goal_id)
-            text = f"Driving to a frontier of {target.size} cells."
-            self._change(goal=Pose2D(target.x, target.y), message=text)
+            self._change(goal=Pose2D(target.x, target.y), message=target.message)
 
-    async def _refused_control(self, mission: ExploreMission, error: ControlError) -> None:
+    async def _refused_control(self, mission: Mission, error: ControlError) -> None:
         """End or pause: a latch, a fall or a stop ends the mission, another driver pauses it."""
         gate = (await call(self._platform.status.remote())).gate
         if error.code in ENDING_REASONS or gate.holder in ("", HOLDER):
@@ -310,7 +304,7 @@ class ExplorerActor:
         else:
             await self._yield(mission, f"{gate.holder} drives.")
 
-    async def _yield(self, mission: ExploreMission, message: str) -> None:
+    async def _yield(self, mission: Mission, message: str) -> None:
         async with self._deciding:
             if self._runs(mission):
                 mission.forget_goal()
@@ -318,7 +312,7 @@ class ExplorerActor:
                 self._change(state=MissionState.PAUSED, reason="PREEMPTED", message=text, goal=None)
 
     async def _conclude(
-        self, mission: ExploreMission, state: MissionState, reason: str, message: str
+        self, mission: Mission, state: MissionState, reason: str, message: str
     ) -> None:
         """End this mission, unless it has ended or paused meanwhile."""
         async with self._deciding:

@@ -22,7 +22,8 @@ from rhino_actors.errors import (
     RhinoError,
 )
 from rhino_actors.main import deploy
-from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import RobotStatus
 from rhino_actors.ray_cluster import prepare_ray_environment
 from rhino_actors.run_record import (

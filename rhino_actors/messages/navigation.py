@@ -1,6 +1,6 @@
-"""Goals, paths, how they go, and missions."""
+"""Goals, paths, and how they go."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 
 import numpy as np
@@ -142,53 +142,3 @@ class NavStatus:
     seq: int = 0  # counts every change
     path_reason: str = ""  # PathReason: why the path in force took the place of another
     paths: int = 0  # sent for this goal; plans that gave no better one are not
-
-
-class MissionKind(StrEnum):
-    EXPLORE = "explore"
-
-
-class MissionState(StrEnum):
-    IDLE = "idle"
-    RUNNING = "running"
-    PAUSED = "paused_by_user"  # goes on only when asked to
-    COMPLETE = "complete"
-    BLOCKED = "blocked"  # nothing more can be reached; `skipped` lists what is left
-    CANCELLED = "cancelled"
-    INTERRUPTED = "interrupted"  # the explorer or something it needs died
-
-    @property
-    def is_active(self) -> bool:
-        return self in (MissionState.RUNNING, MissionState.PAUSED)
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedFrontier:
-    """A frontier that the explorer gave up on."""
-
-    x: float  # [m] in the map
-    y: float
-    size: int  # cells
-    reason: str  # code
-
-
-@dataclass(frozen=True, slots=True)
-class MissionStatus:
-    """The mission that runs, or the last one."""
-
-    kind: MissionKind = MissionKind.EXPLORE
-    state: MissionState = MissionState.IDLE
-    reason: str = ""  # code of the end or pause
-    message: str = ""
-    client: str = ""  # who started it
-    goal: Pose2D | None = None
-    goals_reached: int = 0
-    goals_failed: int = 0
-    frontiers: NDArray[np.float64] | None = (
-        None  # (K, 3) x, y [m] in the map, 1.0 where it is the target else 0.0
-    )
-    skipped: tuple[SkippedFrontier, ...] = field(default=())
-    known_area: float = 0.0  # [m2]
-    distance: float = 0.0  # [m] driven in this mission
-    elapsed: float = 0.0  # [s]
-    seq: int = 0  # counts every change

@@ -21,7 +21,8 @@ from rhino_actors.geometry import transform_points
 from rhino_actors.messages.geometry import Odometry
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import VoxelPatch
-from rhino_actors.messages.navigation import MissionState, MissionStatus, NavState, NavStatus
+from rhino_actors.messages.missions import MissionState, MissionStatus
+from rhino_actors.messages.navigation import NavState, NavStatus
 from rhino_actors.messages.platform import GateDecision, RobotStatus
 from rhino_actors.messages.poi import Poi
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame

@@ -36,12 +36,11 @@ from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.maps import MapContent, SavedMap
+from rhino_actors.messages.missions import MissionState, MissionStatus
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
     GoalRequest,
-    MissionState,
-    MissionStatus,
     NavMode,
     NavState,
     NavStatus,

@@ -23,14 +23,8 @@ from rhino_actors.errors import (
 )
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, MapSnapshot
-from rhino_actors.messages.navigation import (
-    GoalRequest,
-    MissionState,
-    MissionStatus,
-    NavState,
-    NavStatus,
-    Rank,
-)
+from rhino_actors.messages.missions import MissionState, MissionStatus
+from rhino_actors.messages.navigation import GoalRequest, NavState, NavStatus, Rank
 from rhino_actors.messages.platform import GateStatus
 from tests.fakes import FakeHandle
 from tests.unit.actors.robot_side import ScriptedMapper, ScriptedPlatform
@@ -112,7 +106,7 @@ class Scene:
         return status
 
     async def until_goals(self, count: int) -> None:
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(90.0):
             while len(self.planner.goals) < count:
                 await asyncio.sleep(0.01)
 

@@ -17,7 +17,8 @@ from rhino_actors.config import RhinoConfig, ViewerConfig
 from rhino_actors.errors import StorageError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.navigation import MissionStatus, NavStatus
+from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateDecision
 from rhino_actors.messages.poi import Poi
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame, LidarKind

@@ -9,17 +9,15 @@ import pytest
 
 from rhino_actors.geometry import quaternion_from_yaw
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
+from rhino_actors.messages.missions import MissionState, MissionStatus, SkippedTarget
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
     GoalRequest,
-    MissionState,
-    MissionStatus,
     NavState,
     NavStatus,
     Path,
     Rank,
-    SkippedFrontier,
 )
 from rhino_actors.messages.platform import (
     DriverState,
@@ -42,7 +40,7 @@ MESSAGES = [
     Path(1, 2, np.zeros((3, 3)), "phone", Rank.HUMAN),
     FollowReport(1, FollowState.WAITING, StopReason.OBSTACLE),
     NavStatus(NavState.FOLLOWING, path=np.zeros((3, 2))),
-    MissionStatus(skipped=(SkippedFrontier(1.0, 2.0, 3, "NO_VALID_PATH"),)),
+    MissionStatus(skipped=(SkippedTarget(1.0, 2.0, 3, "NO_VALID_PATH"),)),
     DriverState(True, Posture.STANDING, 80.0),
     SportResult("Hello", True),
     GATE,

@@ -19,12 +19,8 @@ from rhino_actors.config import RhinoConfig, ViewerConfig  # noqa: E402
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D  # noqa: E402
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot  # noqa: E402
 from rhino_actors.messages.map_patch import VoxelPatch  # noqa: E402
-from rhino_actors.messages.navigation import (  # noqa: E402
-    MissionState,
-    MissionStatus,
-    NavState,
-    NavStatus,
-)
+from rhino_actors.messages.missions import MissionState, MissionStatus  # noqa: E402
+from rhino_actors.messages.navigation import NavState, NavStatus  # noqa: E402
 from rhino_actors.messages.platform import (  # noqa: E402
     DriverState,
     GateDecision,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rhino_actors.config import ExplorerConfig, PlannerConfig, RobotConfig
-from rhino_actors.exploration.mission import Choice, ExploreMission
+from rhino_actors.exploration.explore_mission import ExploreMission
+from rhino_actors.exploration.mission import Choice
 from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
@@ -45,7 +46,8 @@ class Exploring:
             _inflate(occupancy, RESOLUTION),
             1.0,
         )
-        return self.mission.choose(snapshot, self._router.costs_from(snapshot, self.pose), now)
+        costs = self._router.costs_from(snapshot, self.pose)
+        return self.mission.choose(snapshot, self.pose.as_tuple(), costs, now)
 
 
 def _closed_room() -> np.ndarray:
@@ -97,7 +99,7 @@ def test_target_tried_in_vain_is_given_up_and_listed() -> None:
         if choice.target is None:
             break
         exploring.mission.sent(choice.target, 1)
-        exploring.mission.failed(now)
+        exploring.mission.failed(now, "NO_PATH")
     assert choice.target is None
     choice = exploring.look(occupancy, now + 2.0)
     assert choice.is_complete and choice.gave_up
@@ -134,6 +136,6 @@ def test_what_was_given_up_is_tried_again_after_a_while() -> None:
         choice = exploring.look(occupancy, now)
         assert choice.target is not None
         exploring.mission.sent(choice.target, 1)
-        exploring.mission.failed(now)
+        exploring.mission.failed(now, "NO_PATH")
     later = exploring.look(occupancy, 1.0 + CONFIG.give_up_s)
     assert later.target is not None
