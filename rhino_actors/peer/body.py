@@ -61,21 +61,12 @@ class Body(Protocol):
         """Return the front camera's picture for the video's frame `seq`."""
 
 
-class RoomBody:
-    """A disc in a hand-made room: light enough for many tests a second."""
+class _Driven:
+    """What both bodies leave to a platform."""
 
-    def __init__(self, room: str = "room", start: tuple[float, float] | None = None) -> None:
-        """Place the robot. Raises ConfigError for an unknown room."""
-        config = FakeConfig(map=room, lidar_rate_hz=7.5, camera_rate_hz=0.0)
-        if start is not None:
-            config = replace(config, start_x=start[0], start_y=start[1])
-        self.platform = FakePlatform(config, RobotConfig())
-        self._window = VoxelWindow(VOXEL_TTL_S)
-        self._picture = _backdrop()
-        self._started = time.monotonic()
+    platform: Platform
 
     async def start(self) -> None:
-        warm_up()
         await self.platform.connect()
 
     async def close(self) -> None:
@@ -92,6 +83,24 @@ class RoomBody:
 
     def state(self) -> DriverState:
         return self.platform.state()
+
+
+class RoomBody(_Driven):
+    """A disc in a hand-made room: light enough for many tests a second."""
+
+    def __init__(self, room: str = "room", start: tuple[float, float] | None = None) -> None:
+        """Place the robot. Raises ConfigError for an unknown room."""
+        config = FakeConfig(map=room, lidar_rate_hz=7.5, camera_rate_hz=0.0)
+        if start is not None:
+            config = replace(config, start_x=start[0], start_y=start[1])
+        self.platform = FakePlatform(config, RobotConfig())
+        self._window = VoxelWindow(VOXEL_TTL_S)
+        self._picture = _backdrop()
+        self._started = time.monotonic()
+
+    async def start(self) -> None:
+        warm_up()
+        await super().start()
 
     def voxels(self, newer_than: int) -> VoxelFrame | None:
         frame = self.platform.lidar(newer_than)
@@ -119,7 +128,7 @@ class RoomBody:
         return picture
 
 
-class SimulatedBody:
+class SimulatedBody(_Driven):
     """The Go2 in MuJoCo, its own lidar and its own camera."""
 
     def __init__(self, config: MujocoConfig, robot: RobotConfig) -> None:
@@ -127,27 +136,9 @@ class SimulatedBody:
         width, height = PICTURE
         config = replace(config, lidar="l1", lidar_rate_hz=7.5)
         config = replace(config, camera_width=width // 2, camera_height=height // 2)
-        self.platform: Platform = MujocoPlatform(config, robot)
+        self.platform = MujocoPlatform(config, robot)
         self._seen = 0
         self._picture = _backdrop()
-
-    async def start(self) -> None:
-        await self.platform.connect()
-
-    async def close(self) -> None:
-        await self.platform.close()
-
-    def odometry(self) -> Odometry | None:
-        return self.platform.odometry()
-
-    def drive(self, twist: Twist2D) -> None:
-        self.platform.send_twist(twist)
-
-    async def sport(self, command: str) -> SportResult:
-        return await self.platform.sport(command)
-
-    def state(self) -> DriverState:
-        return self.platform.state()
 
     def voxels(self, newer_than: int) -> VoxelFrame | None:
         frame = self.platform.lidar(newer_than)

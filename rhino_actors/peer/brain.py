@@ -5,18 +5,22 @@ are options, because nobody outside the vendor knows them all.
 """
 
 import json
+import logging
 import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
 from rhino_actors.drivers.go2 import protocol
+from rhino_actors.errors import RhinoError, UnknownCommand
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.platform import Posture
 from rhino_actors.peer.body import Body
 
 NUMBERS = 2**31  # request numbers are milliseconds modulo this
 LOG_LENGTH = 50_000
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -153,9 +157,15 @@ class Brain:
             return 0, ""
         try:
             result = await self._body.sport(name)
-        except Exception:  # the body does not know it: so says the robot
+        except UnknownCommand:
             return protocol.NOT_OFFERED, ""
-        return (0 if result.accepted else protocol.WRONG_STATE), ""
+        except RhinoError as error:
+            logger.warning("the body cannot carry %s out: %s", name, error)
+            return protocol.WRONG_STATE, ""
+        if result.accepted:
+            return protocol.OK, ""
+        is_unknown = result.code == protocol.NOT_OFFERED
+        return (protocol.NOT_OFFERED if is_unknown else protocol.WRONG_STATE), ""
 
     def _move(self, fields: dict[str, Any], now: float, age: float) -> tuple[int, str]:
         try:

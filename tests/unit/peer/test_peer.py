@@ -13,8 +13,9 @@ pytest.importorskip("aiortc")
 from rhino_actors.drivers.go2 import protocol
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.mujoco.voxel_window import VoxelWindow
-from rhino_actors.errors import ConfigError
+from rhino_actors.errors import ConfigError, NotConnected, RhinoError, UnknownCommand
 from rhino_actors.messages.geometry import Twist2D
+from rhino_actors.messages.platform import SportResult
 from rhino_actors.peer.body import RoomBody, repack
 from rhino_actors.peer.brain import Brain, Firmware
 from rhino_actors.peer.command import firmware_of
@@ -53,6 +54,33 @@ async def test_a_robot_that_lies_refuses_to_move_and_what_it_does_not_know() -> 
     for parameter in ("{", "[]", '{"x": "fast"}', '{"x": 1e999, "y": 0, "z": 0}', ""):
         code, _ = await brain.request(protocol.SPORT, 1, protocol.MOVE, parameter, 6.0, 1.0)
         assert code != 0 and brain.twist.is_zero
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(UnknownCommand(), protocol.NOT_OFFERED), (NotConnected(), protocol.WRONG_STATE)],
+)
+async def test_the_answer_says_whether_the_body_lacks_a_command_or_cannot_now(
+    monkeypatch: pytest.MonkeyPatch, failure: RhinoError, code: int
+) -> None:
+    body, brain = await room_brain()
+
+    async def fail(command: str) -> SportResult:
+        raise failure
+
+    monkeypatch.setattr(body, "sport", fail)
+    assert await brain.request(protocol.SPORT, 1, protocol.DAMP, "", 1.0, 1.0) == (code, "")
+
+
+async def test_a_fault_of_the_body_is_not_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    body, brain = await room_brain()
+
+    async def fail(command: str) -> SportResult:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(body, "sport", fail)
+    with pytest.raises(ZeroDivisionError):
+        await brain.request(protocol.SPORT, 1, protocol.DAMP, "", 1.0, 1.0)
 
 
 async def test_the_age_of_a_request_follows_from_its_number() -> None:
