@@ -2,6 +2,8 @@
 
     .venv/bin/python -m benchmarks.go2 decode            thread CPU time, both decoders interleaved in one run
     .venv/bin/python -m benchmarks.go2 connect --count 100
+    .venv/bin/python -m benchmarks.go2 reconnect --count 200   the robot closes the channel, again and again
+    .venv/bin/python -m benchmarks.go2 odometry --seconds 60   from the robot's stamp to a reader, at rest
     .venv/bin/python -m benchmarks.go2 cut               a link that is cut for 12 s while driving
     .venv/bin/python -m benchmarks.go2 estop             from the call to zero and Damp at the peer, video on
     .venv/bin/python -m benchmarks.go2 soak --seconds 1800
@@ -163,6 +165,58 @@ async def connect(args: argparse.Namespace) -> None:
     )
 
 
+async def reconnect(args: argparse.Namespace) -> None:
+    """Have the robot close the channel again and again, and watch the driver's process."""
+    async with peer() as (host, ask):
+        robot = platform(host)
+        await robot.connect()
+        link = robot._link
+        assert link is not None
+        process, times, rest = psutil.Process(link.pid), [], []
+        for number in range(args.count):
+            connects = (await ask("GET", "/stats"))["connects"]
+            await ask("POST", "/fault", {"kind": "close_channel"})
+            begun = time.monotonic()
+            while True:
+                stats = await ask("GET", "/stats")
+                if stats["connects"] > connects and stats["connected"] and robot.state().connected:
+                    break
+                if time.monotonic() - begun > 60.0:
+                    raise TimeoutError(f"reconnect {number} did not come within a minute")
+                await asyncio.sleep(0.05)
+            times.append(time.monotonic() - begun)
+            rest.append((process.num_fds(), process.memory_info().rss / 1e6))
+            if number in (9, args.count // 2, args.count - 1):
+                print(f"after {number + 1}: {rest[-1][0]} descriptors, {rest[-1][1]:.0f} MB")
+        await robot.close()
+    settled = rest[9:]
+    print(
+        f"{len(times)} reconnects; p50 {quantile(times, 0.5):.1f} s, max {max(times):.1f} s;"
+        f" descriptors {min(r[0] for r in settled)} to {max(r[0] for r in settled)},"
+        f" memory {min(r[1] for r in settled):.0f} to {max(r[1] for r in settled):.0f} MB"
+    )
+
+
+async def odometry(args: argparse.Namespace) -> None:
+    """Time each pose from the peer's own stamp to a reader that polls every millisecond, while the robot stands."""
+    async with peer() as (host, _):
+        robot = platform(host)
+        await robot.connect()
+        await asyncio.sleep(2.0)
+        delays, seen, end = [], 0, time.monotonic() + args.seconds
+        while time.monotonic() < end:
+            newest = robot.odometry()
+            if newest is not None and newest.seq != seen:
+                seen = newest.seq
+                delays.append(time.time() - newest.device_stamp)
+            await asyncio.sleep(0.001)
+        await robot.close()
+    print(
+        f"odometry: {len(delays)} poses, p50 {1e3 * quantile(delays, 0.5):.1f} ms,"
+        f" p99 {1e3 * quantile(delays, 0.99):.1f} ms; load {os.getloadavg()[0]:.0f}"
+    )
+
+
 async def cut(args: argparse.Namespace) -> None:
     """Cut the link while driving; nothing may arrive late, and the robot must not go on by itself."""
     async with peer() as (host, ask):
@@ -279,11 +333,21 @@ async def soak(args: argparse.Namespace) -> None:
         await robot.close()
 
 
+PARTS = {
+    "connect": connect,
+    "reconnect": reconnect,
+    "odometry": odometry,
+    "cut": cut,
+    "estop": estop,
+    "soak": soak,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=["decode", "connect", "cut", "estop", "soak"])
+    parser.add_argument("what", choices=["decode", *PARTS])
     parser.add_argument("--count", type=int, default=100, help="of connects or presses")
     parser.add_argument("--seconds", type=float, default=1800.0, help="of the soak")
     parser.add_argument(
@@ -293,7 +357,7 @@ def main() -> None:
     if args.what == "decode":
         decode(args)
     else:
-        asyncio.run({"connect": connect, "cut": cut, "estop": estop, "soak": soak}[args.what](args))
+        asyncio.run(PARTS[args.what](args))
 
 
 if __name__ == "__main__":
