@@ -50,6 +50,7 @@ from rhino_actors.run_record import (
     check_nothing_runs,
     log_path,
 )
+from serve_app.access import read_access
 
 logger = logging.getLogger("rhino")
 
@@ -82,8 +83,10 @@ def deploy(
         show: called every second with robot, goal, mission and known area [m2].
 
     Raises:
+        ConfigError: the server would be open to other machines without a token, or its token cannot be used.
         DeployError: something is in the way, or start-up failed. Nothing is left running.
     """
+    read_access(config.server)  # again where it is served; here before minutes are spent
     deployment = Deployment(config, lean=lean, explore=explore, announce=announce, show=show)
     asyncio.run(deployment.run())
 

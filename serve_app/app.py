@@ -15,6 +15,7 @@ from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
 from rhino_actors.config import RhinoConfig
+from serve_app.access import Access, read_access
 from serve_app.api import errors
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
@@ -22,7 +23,7 @@ from serve_app.api.router import build_router
 from serve_app.handles import Handles, connect
 from serve_app.mcp.server import build_server, streamable_app
 from serve_app.refusals import log_with_serve
-from serve_app.security import Access, Guard, read_access
+from serve_app.security import Guard
 
 # Streams count as ongoing requests; server.max_streams bounds them well below this.
 MAX_ONGOING_REQUESTS = 6000
@@ -31,6 +32,7 @@ MAX_ONGOING_REQUESTS = 6000
 def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
     """Return the REST server over these handles; `access` defaults to the configured bind address without a token."""
     services = Services.of(handles)
+    checks = access or Access(handles.server.host)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -46,10 +48,11 @@ def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.services = services
+    app.state.access = checks
     app.include_router(build_router())
     errors.install(app)
     app.add_middleware(JsonBodies)
-    app.add_middleware(Guard, access=access or Access(handles.server.host))
+    app.add_middleware(Guard, access=checks)
     return app
 
 

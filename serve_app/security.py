@@ -3,15 +3,15 @@
 * Host: with a loopback bind only loopback names are served, so a page whose name was re-bound to 127.0.0.1 is not.
 * Origin: a request that changes something, or opens a WebSocket, must come from this server's own pages or from a
   program that sends no Origin (curl, the command line).
-* Token: with a token, everything but health and the static page needs it, as bearer or, for what a browser opens
-  without headers (images, event streams), as the cookie `rhino_token`.
+* Token: with a token, everything but health, the static page and signing in needs it, as bearer or, for what a browser
+  opens without headers (images, event streams), as the cookie of a session (`POST /api/session`). The cookie holds a
+  digest of the token, not the token; it ends when the token is replaced.
 """
 
+import hashlib
 import hmac
-import ipaddress
 import json
 import logging
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
@@ -19,11 +19,11 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rhino_actors.config import ServerConfig, token_path
-from rhino_actors.errors import ConfigError, RhinoError
+from rhino_actors.errors import RhinoError
+from serve_app.access import Access
 from serve_app.refusals import RefusalLog
 
-TOKEN_COOKIE = "rhino_token"
+TOKEN_COOKIE = "rhino_session"
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RESPONSE_HEADERS = {
@@ -57,53 +57,18 @@ class Unauthorized(RhinoError):
 
     code = "UNAUTHORIZED"
     default_message = "A token is needed, and this is not it."
-    default_hint = f"Send Authorization: Bearer TOKEN, or the cookie {TOKEN_COOKIE}."
+    default_hint = "Send Authorization: Bearer TOKEN; a browser signs in with POST /api/session."
 
 
-@dataclass(frozen=True)
-class Access:
-    """What `Guard` checks."""
-
-    host: str  # bind address
-    token: str | None = None  # None: no token is asked for
-
-    @property
-    def is_local(self) -> bool:
-        """True when only programs of this machine can connect."""
-        return is_loopback(self.host)
+def session_value(token: str) -> str:
+    """Return what the cookie of a browser's session holds."""
+    return hmac.new(token.encode(), b"rhino browser session", hashlib.sha256).hexdigest()
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a bind address can be reached from this machine only."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def read_access(server: ServerConfig) -> Access:
-    """Return the checks for a server's configuration, its token read from the file.
-
-    Raises:
-        ConfigError: the token file cannot be read or is empty, or a bind address beyond loopback has no token.
-    """
-    path = token_path(server)
-    token: str | None = None
-    if server.token_file or path.exists():
-        try:
-            token = path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"The token file {path} cannot be read: {error}") from error
-        if not token:
-            raise ConfigError(f"The token file {path} is empty.", "Write one line of text into it.")
-    if token is None and not is_loopback(server.host):
-        raise ConfigError(
-            f"server.host is {server.host}, which other machines can reach, and there is no token.",
-            f"Write a token to {path} (readable by you only), or set server.host to 127.0.0.1.",
-        )
-    return Access(server.host, token)
+def is_token(access: Access, given: str) -> bool:
+    """Say whether a text is the token, in a time that tells nothing of it."""
+    own = access.token
+    return own is not None and hmac.compare_digest(given.encode(errors="replace"), own.encode())
 
 
 def mcp_security(access: Access) -> TransportSecuritySettings:
@@ -181,10 +146,7 @@ class Guard:
             if origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
                 return OriginNotAllowed()
         if self._access.token and not _is_open(scope["path"]):
-            given = _given_token(headers)
-            if given is None or not hmac.compare_digest(
-                given.encode(), self._access.token.encode()
-            ):
+            if not _is_authorised(headers, self._access):
                 return Unauthorized()
         return None
 
@@ -224,17 +186,20 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    """Return whether a path needs no token: health, and the page, which holds nothing but its own code."""
-    return path in ("/", "/lite", "/api/health") or path.startswith("/lite/")
+    """Return whether a path needs no token: health, signing in, and the page, which holds nothing but its own code."""
+    return path in ("/", "/lite", "/api/health", "/api/session") or path.startswith("/lite/")
 
 
-def _given_token(headers: Headers) -> str | None:
+def _is_authorised(headers: Headers, access: Access) -> bool:
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
-        return value.strip()
+        return is_token(access, value.strip())
     cookies = SimpleCookie()
     try:
         cookies.load(headers.get("cookie", ""))
     except CookieError:
-        return None
-    return cookies[TOKEN_COOKIE].value if TOKEN_COOKIE in cookies else None
+        return False
+    if TOKEN_COOKIE not in cookies or access.token is None:
+        return False
+    expected = session_value(access.token)
+    return hmac.compare_digest(cookies[TOKEN_COOKIE].value.encode(), expected.encode())

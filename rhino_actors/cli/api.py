@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 from rich.console import Console
 
+from rhino_actors.access_token import read_token
 from rhino_actors.config import load_config, token_path
 from rhino_actors.errors import (
     InvalidRequest,
@@ -68,7 +69,7 @@ def call(
     record = running_record()
     token = Path(record.token_file) if record else token_path()
     if token.is_file():
-        headers["Authorization"] = f"Bearer {token.read_text().strip()}"
+        headers["Authorization"] = f"Bearer {read_token(token)}"
     address = url()
     try:
         answer = httpx2.request(

@@ -73,6 +73,10 @@ def deploy_command(
         bool, typer.Option("--detach", help="go to the background once the API is served")
     ] = False,
     lean: Annotated[bool, typer.Option("--lean", help="without Ray's dashboard")] = False,
+    host: Annotated[
+        str | None,
+        typer.Option(help="address to serve on; any but loopback needs a token (rhino token)"),
+    ] = None,
     address: Annotated[
         str | None,
         typer.Option(help="Ray cluster to join, host:port; default: that of `ray start`"),
@@ -89,6 +93,7 @@ def deploy_command(
         "mujoco.seed": seed,
         "mujoco.speed": speed,
         **(PLAIN_SIMULATION if plain else {}),
+        "server.host": host,
         "ray.address": address,
     }
     config = load_config(source, {k: v for k, v in overrides.items() if v is not None})

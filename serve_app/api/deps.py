@@ -145,6 +145,7 @@ CameraFeedDep = Annotated[CameraFeed, Depends(get_camera_feed)]
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses` of a route for these error statuses; every route can answer 422, 503 and 504."""
     texts = {
+        401: "A token is needed, and none or a wrong one was given",
         404: "There is no such thing",
         409: "The present state, or who drives the robot, does not allow it",
         413: "What was sent, or what it holds, is too large",

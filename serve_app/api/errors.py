@@ -15,6 +15,7 @@ from serve_app.api.deps import address_of
 from serve_app.clients import HEADER, UNKNOWN, from_header
 from serve_app.refusals import RefusalLog
 from serve_app.schemas import error_body
+from serve_app.security import Unauthorized
 from serve_app.streams import TooManyStreams
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,7 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.ActorUnavailable, 503),
     (e.NotAvailable, 503),
     (TooManyStreams, 503),
+    (Unauthorized, 401),
     (e.RobotNotFound, 404),
     (e.InvalidRequest, 422),
     (e.UnknownCommand, 404),

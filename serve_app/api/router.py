@@ -14,6 +14,7 @@ from serve_app.api import (
     pois,
     robots,
     saved_maps,
+    session,
     sim,
     state,
 )
@@ -37,6 +38,7 @@ def build_router() -> APIRouter:
     """Return every route of the server."""
     router = APIRouter()
     router.include_router(health.router)
+    router.include_router(session.router, prefix="/api")
     router.include_router(robots.router)
     for part in _OF_A_ROBOT:
         router.include_router(part, prefix="/api")

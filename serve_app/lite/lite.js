@@ -78,11 +78,12 @@ function askForToken() {
   $("token-form").hidden = false;
 }
 
-$("token-form").onsubmit = (event) => {
+$("token-form").onsubmit = async (event) => {
   event.preventDefault();
-  const value = encodeURIComponent($("token").value.trim());
-  document.cookie = `rhino_token=${value}; path=/; SameSite=Strict; max-age=31536000`;
-  location.reload();
+  const body = JSON.stringify({ token: $("token").value.trim() });
+  const answer = await fetch("/api/session", { method: "POST", body });
+  if (answer.ok) location.reload();
+  else toast("That is not the token.", "rhino token prints it, on the robot's machine.", true);
 };
 
 // events

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhino_actors.errors import InvalidRequest
+from serve_app.access import Access
 from serve_app.handles import Handles
 from serve_app.mcp.tools import Tools, agent_name, refusal
 from serve_app.refusals import RefusalLog
-from serve_app.security import Access, mcp_security
+from serve_app.security import mcp_security
 
 INSTRUCTIONS = """\
 You drive a Unitree Go2, a robot dog, through a building. Lengths are metres, angles radians (degrees where a \

@@ -1,5 +1,7 @@
 """Pages of others cannot drive the robot, re-bound names are not served, and with a token nothing goes without."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from rhino_actors.config import ServerConfig, state_dir
 from rhino_actors.errors import ConfigError
+from serve_app.access import Access, is_loopback, read_access
 from serve_app.api import pages
-from serve_app.app import create_mcp_app
-from serve_app.security import TOKEN_COOKIE, Access, Guard, is_loopback, read_access
+from serve_app.app import create_api, create_mcp_app
+from serve_app.security import TOKEN_COOKIE, Guard, session_value
 from tests.api.world import World
 
-TOKEN = "s3cret-token"
+TOKEN = "a-token-of-some-length"
 OPEN = Access("127.0.0.1")
 LOCKED = Access("0.0.0.0", TOKEN)
 WS = "ws://localhost:8000/ws"
@@ -128,6 +131,7 @@ def test_websockets_are_checked_alike() -> None:
         {"authorization": "Bearer "},
         {"authorization": f"Bearer {TOKEN}x"},
         {"cookie": f"{TOKEN_COOKIE}=wrong"},
+        {"cookie": f"{TOKEN_COOKIE}={TOKEN}"},
         {"cookie": "\x01=;;;"},
         {"authorization": "Bearer ü".encode()},
     ],
@@ -143,7 +147,7 @@ def test_without_the_token_nothing_goes(headers: dict[str, Any]) -> None:
     [
         {"authorization": f"Bearer {TOKEN}"},
         {"authorization": f"bearer {TOKEN}"},
-        {"cookie": f"a=b; {TOKEN_COOKIE}={TOKEN}"},
+        {"cookie": f"a=b; {TOKEN_COOKIE}={session_value(TOKEN)}"},
     ],
 )
 def test_with_the_token_it_goes(headers: dict[str, str]) -> None:
@@ -154,6 +158,7 @@ def test_with_the_token_it_goes(headers: dict[str, str]) -> None:
 def test_health_and_the_bare_page_need_no_token() -> None:
     for path in ("/api/health", "/", "/lite", "/lite/lite.js"):
         assert guarded(LOCKED).get(path).status_code == 200
+    assert guarded(LOCKED).post("/api/session").status_code == 200
     for path in ("/api", "/openapi.json", "/mcp", "/api/health/x"):
         assert guarded(LOCKED).get(path).status_code == 401
 
@@ -198,6 +203,7 @@ def test_another_bind_address_needs_a_token(tmp_path: Path) -> None:
         read_access(ServerConfig(host="0.0.0.0"))
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
     assert read_access(ServerConfig(host="0.0.0.0", token_file=str(file))) == LOCKED
 
 
@@ -205,15 +211,57 @@ def test_the_token_of_the_state_directory_is_used() -> None:
     assert read_access(ServerConfig()) == OPEN
     state_dir().mkdir(parents=True)
     (state_dir() / "token").write_text(TOKEN)
+    (state_dir() / "token").chmod(0o600)
     assert read_access(ServerConfig()).token == TOKEN
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\n", b"\xff\xfe", b"short", b"two words of length"]
+)
 def test_a_token_file_that_cannot_be_used_stops_the_start(
     tmp_path: Path, content: bytes | None
 ) -> None:
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
+        file.chmod(0o600)
     with pytest.raises(ConfigError):
         read_access(ServerConfig(token_file=str(file)))
+
+
+def test_a_token_file_that_others_may_read_stops_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o640)
+    with pytest.raises(ConfigError, match="Others may read"):
+        read_access(ServerConfig(token_file=str(file)))
+
+
+@pytest.fixture
+def locked(world: World) -> Iterator[TestClient]:
+    with TestClient(create_api(world.handles(), LOCKED), base_url="http://robot:8000") as client:
+        yield client
+
+
+def test_a_browser_signs_in_once_and_its_cookie_is_not_the_token(locked: TestClient) -> None:
+    assert locked.get("/api/state").status_code == 401
+    answer = locked.post("/api/session", json={"token": TOKEN})
+    assert answer.status_code == 204
+    words = answer.headers["set-cookie"].lower()
+    assert "httponly" in words and "samesite=strict" in words and TOKEN not in words
+    assert locked.get("/api/state").status_code == 200
+    assert locked.delete("/api/session").status_code == 204
+    assert locked.get("/api/state").status_code == 401
+
+
+@pytest.mark.parametrize("token", ["", "wrong", TOKEN + "x", "\ud800", "ü" * 40])
+def test_a_wrong_token_signs_nobody_in(locked: TestClient, token: str) -> None:
+    answer = locked.post("/api/session", content=json.dumps({"token": token}))
+    assert answer.status_code in (401, 422) and "set-cookie" not in answer.headers
+    assert locked.get("/api/state").status_code == 401
+
+
+def test_pages_of_others_cannot_sign_in(locked: TestClient) -> None:
+    headers = {"origin": "http://evil.example"}
+    answer = locked.post("/api/session", json={"token": TOKEN}, headers=headers)
+    assert answer.status_code == 403 and "set-cookie" not in answer.headers
