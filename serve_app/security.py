@@ -225,7 +225,8 @@ def _is_own(origin: str, host: str) -> bool:
 
 def _is_open(path: str) -> bool:
     """Return whether a path needs no token: health, and the page, which holds nothing but its own code."""
-    return path in ("/", "/lite", "/api/health") or path.startswith("/lite/")
+    open_paths = ("/", "/lite", "/api/health", "/api/control/health")
+    return path in open_paths or path.startswith("/lite/")
 
 
 def _given_token(headers: Headers) -> str | None:

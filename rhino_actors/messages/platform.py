@@ -165,7 +165,7 @@ class GateStatus:
     max_vy: float  # [m/s]
     max_omega: float  # [rad/s]
     message: str = ""  # the reason as a sentence
-    lease_s: float = 0.0  # [s] of silence after which the holder's lease is free; 0: nobody holds it
+    lease_s: float = 0.0  # [s] of silence after which the holder's lease is free; 0: no holder
     applied_since: float = 0.0  # [s] monotonic: when the driver was first given `applied`
 
 
