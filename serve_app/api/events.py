@@ -57,7 +57,7 @@ async def control_health() -> Health:
 @server_router.get("/api/health/streams", responses=errors())
 @server_router.get("/api/control/streams", include_in_schema=False)
 async def open_streams(request: Request, services: ServicesDep) -> OpenStreams:
-    """Count what is open: /api/health/streams in the server of events and video, /api/control/streams in that of driving."""
+    """Count what is open here, in the server of events and video; /api/control/streams counts in that of driving."""
     return OpenStreams(
         app=request.app.state.name,
         open=services.streams.open,
