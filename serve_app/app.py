@@ -7,8 +7,9 @@ says how their requests get there. The server of REST answers them too, where it
 `main` what it hands to `serve.run`; the apps themselves are built inside the replicas, so nothing of them is pickled.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +19,7 @@ from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
 from rhino_actors.config import RhinoConfig
+from rhino_actors.errors import RhinoError
 from serve_app.api import errors
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
@@ -49,7 +51,9 @@ def _create(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_find_platforms(handles))
         yield
+        warming.cancel()
         services.close()
 
     app = FastAPI(
@@ -80,6 +84,13 @@ def create_mcp_app(handles: Handles, access: Access | None = None) -> ASGIApp:
     """Return the MCP server as an ASGI app for the path where it is mounted, stateless, with the same checks."""
     checks = access or Access(handles.server.host)
     return Guard(streamable_app(create_mcp(handles), checks), checks)
+
+
+async def _find_platforms(handles: Handles) -> None:
+    """Look the platforms up before the first stop has to."""
+    for robot in handles.robots.values():
+        with suppress(RhinoError):
+            await robot.platform.status()
 
 
 class RestServer:
