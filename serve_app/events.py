@@ -235,7 +235,8 @@ class EventHub:
 
     async def _watch_platform(self) -> None:
         self._status = status = await self._robot.platform.status()
-        gate = replace(status.gate, applied=Twist2D(), applied_since=0.0)
+        # How far away an obstacle is changes with every tick, and the epoch with every decision.
+        gate = replace(status.gate, applied=Twist2D(), applied_since=0.0, message="")
         if gate != self._gate:
             self._gate = gate
             self._tell("gate", Gate.model_validate(status.gate).model_dump_json())
