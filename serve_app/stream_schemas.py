@@ -168,6 +168,20 @@ class ErrorMessage(BaseModel):
     error: ErrorBody
 
 
+ServerMessage: TypeAdapter[HelloMessage | EventMessage | AnswerMessage | ErrorMessage] = (
+    TypeAdapter(
+        Annotated[
+            HelloMessage | EventMessage | AnswerMessage | ErrorMessage, Field(discriminator="type")
+        ]
+    )
+)
+
+
+class SocketSchemas(BaseModel):
+    client: dict[str, Any] = Field(description="JSON Schema of what a client may send")
+    server: dict[str, Any] = Field(description="JSON Schema of what it gets")
+
+
 # from what the robot says to what clients get
 
 

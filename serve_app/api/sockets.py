@@ -1,4 +1,4 @@
-"""/ws: events and commands over one WebSocket."""
+"""/ws: events and commands over one WebSocket, and the schema of its messages."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, WebSocket, WebSocketDisconnect
 
 from rhino_actors.errors import RhinoError
-from serve_app.api.deps import Services
+from serve_app.api.deps import Services, errors
 from serve_app.clients import HEADER, client_name, from_header
 from serve_app.refusals import RefusalLog
 from serve_app.socket_session import (
@@ -16,9 +16,19 @@ from serve_app.socket_session import (
     Session,
     closing_message,
 )
+from serve_app.stream_schemas import ClientMessage, ServerMessage, SocketSchemas
 from serve_app.streams import TooManyStreams
 
-router = APIRouter()
+router = APIRouter(tags=["events"])
+
+
+@router.get("/ws/schema", responses=errors())
+async def schema() -> SocketSchemas:
+    """Return the JSON Schemas of the WebSocket's messages, which OpenAPI does not describe."""
+    return SocketSchemas(
+        client=ClientMessage.json_schema(by_alias=True),
+        server=ServerMessage.json_schema(mode="serialization"),
+    )
 
 
 @router.websocket("/ws")

@@ -58,6 +58,15 @@ def test_events_come_as_on_the_event_stream(client: TestClient) -> None:
         assert socket.receive_json()["data"]["resumed"]
 
 
+def test_the_messages_have_schemas(client: TestClient) -> None:
+    schemas = client.get("/api/ws/schema").json()
+    kinds = {"velocity", "stop", "estop", "estop_clear", "take", "keep", "release", "ack"}
+    assert set(schemas["client"]["discriminator"]["mapping"]) == kinds
+    assert "from" in schemas["client"]["$defs"]["TakeCommand"]["properties"]
+    kinds = {"hello", "event", "answer", "error"}
+    assert set(schemas["server"]["discriminator"]["mapping"]) == kinds
+
+
 def test_commands_are_answered_with_their_number(client: TestClient, world: World) -> None:
     with client.websocket_connect(WS + "/api/ws?client=ann") as socket:
         answer = AnswerMessage.model_validate(ask(socket, {**AHEAD, "vx": 9.0, "seq": 7}))
