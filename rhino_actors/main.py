@@ -380,7 +380,7 @@ class Deployment:
         heard, was_stopped = time.monotonic(), False
         while True:
             host, port = _reachable(server.host), server.port
-            answers = [await _health(host, port, path) for path in HEALTH_PATHS]
+            answers = await asyncio.gather(*(_health(host, port, path) for path in HEALTH_PATHS))
             if all(answers):
                 heard, was_stopped = time.monotonic(), False
             elif not was_stopped and time.monotonic() - heard > API_SILENCE_S:
