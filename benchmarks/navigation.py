@@ -278,7 +278,7 @@ class Robot:
         sent = self.gate.output(twist, now, obstacle=obstacle)
         if sent is not None:
             self.twist = sent
-            self.gate.sent(sent)
+            self.gate.sent(sent, now)
 
 
 @dataclass

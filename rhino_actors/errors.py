@@ -222,6 +222,14 @@ class ControlHeld(ControlError):
         self.holder = holder
 
 
+class NotHolder(ControlError):
+    """A lease that is to be kept is gone: it ran out, was given back, or a stop ended it."""
+
+    code = "NOT_HOLDER"
+    default_message = "You do not drive the robot any more."
+    default_hint = "Take it again: POST /api/control/take, or send a velocity."
+
+
 class EStopLatched(ControlError):
     code = "ESTOP_LATCHED"
     default_message = "The emergency stop is latched."

@@ -63,6 +63,8 @@ STOP_TIMEOUT_S = 4.0
 API_SILENCE_S = 4.0
 APP_PREFIX = "rhino-"  # of our applications among those of the cluster's Serve
 READY_TIMEOUT_S = 90.0
+# Of the two servers that a person's stop goes through: the page's and that of driving and stopping.
+HEALTH_PATHS = ("/api/health", "/api/control/health")
 
 
 def deploy(
@@ -334,6 +336,12 @@ class Deployment:
             self._notices.append(
                 f"The emergency stop is latched, by {robot.gate.latched_by}: rhino estop --clear."
             )
+        server = self._config.server
+        head = await _health(_reachable(server.host), server.port, HEALTH_PATHS[1])
+        if b"x-rhino-app: control" not in head.lower():
+            self._notices.append(
+                "Ray was started without cluster/ray.env: driving and stopping share a process with streams and maps."
+            )
         self._record(ready=True).save()
         record = self._record(ready=True, rerun=await self._rerun_address())
         record.save()
@@ -374,7 +382,9 @@ class Deployment:
         server = self._config.server
         heard, was_stopped = time.monotonic(), False
         while True:
-            if await _is_healthy(_reachable(server.host), server.port):
+            host, port = _reachable(server.host), server.port
+            answers = await asyncio.gather(*(_health(host, port, path) for path in HEALTH_PATHS))
+            if all(answers):
                 heard, was_stopped = time.monotonic(), False
             elif not was_stopped and time.monotonic() - heard > API_SILENCE_S:
                 logger.error(
@@ -471,20 +481,19 @@ def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
 
 
-async def _is_healthy(host: str, port: int) -> bool:
-    """Ask the API for its health, with bare sockets: cheap enough for twice a second."""
+async def _health(host: str, port: int, path: str) -> bytes:
+    """Return the head of a server's answer, empty if it is not well. Bare sockets: cheap enough for twice a second."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(2.0):
             reader, writer = await asyncio.open_connection(host, port)
-            request = (
-                f"GET /api/health HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
-            )
+            request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
             writer.write(request.encode())
             await writer.drain()
-            return b" 200 " in await reader.readline()
-    except (OSError, TimeoutError):
-        return False
+            head = await reader.readuntil(b"\r\n\r\n")
+            return head if b" 200 " in head.partition(b"\r\n")[0] else b""
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return b""
     finally:
         if writer is not None:
             writer.close()

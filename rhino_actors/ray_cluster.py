@@ -17,8 +17,10 @@ RAY_ENVIRONMENT = {
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "3",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's new default, without its warning
+    # Has Serve's HTTP proxy send what drives and stops the robot to a server of its own.
+    "RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH": "serve_app.front.middlewares",
 }
-APP_NAMES = frozenset({"rhino-rest", "rhino-mcp"})
+APP_NAMES = frozenset({"rhino-rest", "rhino-control", "rhino-mcp"})
 
 
 def find_cluster(wanted: str = "") -> str:

@@ -1,25 +1,31 @@
-"""The two servers: REST with its page, and MCP; as plain ASGI apps, and as Ray Serve applications.
+"""The servers: REST with its page, driving and stopping, and MCP; as plain ASGI apps, and as Ray Serve applications.
 
-`create_api` and `create_mcp` need handles only, so tests run them without Ray. `build_apps` gives `main` what it hands
-to `serve.run`; the apps themselves are built inside the replicas, so nothing of them is pickled.
+Driving and stopping have a process of their own, so that they never wait behind streams, maps and pictures; `front`
+says how their requests get there. The server of REST answers them too, where it is asked.
+
+`create_api`, `create_control` and `create_mcp` need handles only, so tests run them without Ray. `build_apps` gives
+`main` what it hands to `serve.run`; the apps themselves are built inside the replicas, so nothing of them is pickled.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
 from rhino_actors.config import RhinoConfig
+from rhino_actors.errors import RhinoError
 from serve_app.access import Access, read_access
 from serve_app.api import errors
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
-from serve_app.api.router import build_router
+from serve_app.api.router import build_control_router, build_router
+from serve_app.front import CONTROL_PREFIX, FromFront
 from serve_app.handles import Handles, connect
 from serve_app.mcp.server import build_server, streamable_app
 from serve_app.refusals import log_with_serve
@@ -31,12 +37,25 @@ MAX_ONGOING_REQUESTS = 6000
 
 def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
     """Return the REST server over these handles; `access` defaults to the configured bind address without a token."""
+    return _create("rest", build_router(), handles, access)
+
+
+def create_control(handles: Handles, access: Access | None = None) -> FastAPI:
+    """Return the server of driving and stopping over these handles, with the same checks."""
+    return _create("control", build_control_router(), handles, access, openapi_url=None)
+
+
+def _create(
+    name: str, router: APIRouter, handles: Handles, access: Access | None, **more: Any
+) -> FastAPI:
     services = Services.of(handles)
     checks = access or Access(handles.server.host)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_find_platforms(handles))
         yield
+        warming.cancel()
         services.close()
 
     app = FastAPI(
@@ -46,13 +65,16 @@ def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
         docs_url=None,  # the interactive pages load scripts from other servers
         redoc_url=None,
         lifespan=lifespan,
+        **more,
     )
     app.state.services = services
+    app.state.name = name
     app.state.access = checks
-    app.include_router(build_router())
+    app.include_router(router)
     errors.install(app)
     app.add_middleware(JsonBodies)
     app.add_middleware(Guard, access=checks)
+    app.add_middleware(FromFront, name=name)
     return app
 
 
@@ -67,6 +89,13 @@ def create_mcp_app(handles: Handles, access: Access | None = None) -> ASGIApp:
     return Guard(streamable_app(create_mcp(handles), checks), checks)
 
 
+async def _find_platforms(handles: Handles) -> None:
+    """Look the platforms up before the first stop has to."""
+    for robot in handles.robots.values():
+        with suppress(RhinoError):
+            await robot.platform.status()
+
+
 class RestServer:
     """What Serve runs as the application `rest`."""
 
@@ -77,6 +106,18 @@ class RestServer:
     def __serve_build_asgi_app__(self) -> ASGIApp:
         log_with_serve()
         return create_api(connect(self._config), self._access)
+
+
+class ControlServer:
+    """What Serve runs as the application `control`."""
+
+    def __init__(self, config: RhinoConfig, access: Access) -> None:
+        self._config = config
+        self._access = access
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        log_with_serve()
+        return create_control(connect(self._config), self._access)
 
 
 class McpServer:
@@ -113,7 +154,9 @@ def build_apps(config: RhinoConfig) -> tuple[ServedApp, ...]:
     access = read_access(config.server)
     place = config.placement
 
-    def application(server: type[RestServer] | type[McpServer], name: str) -> Any:
+    def application(
+        server: type[RestServer] | type[ControlServer] | type[McpServer], name: str
+    ) -> Any:
         configured = serve.deployment(
             name=name,
             num_replicas=1,
@@ -133,5 +176,6 @@ def build_apps(config: RhinoConfig) -> tuple[ServedApp, ...]:
 
     return (
         ServedApp("rest", "/", application(RestServer, "rest")),
+        ServedApp("control", CONTROL_PREFIX, application(ControlServer, "control")),
         ServedApp("mcp", "/mcp", application(McpServer, "mcp")),
     )

@@ -32,6 +32,7 @@ from rhino_actors.messages.platform import (
     GateStatus,
     RobotStatus,
     SportResult,
+    TakeOver,
     VelocityAnswer,
 )
 from rhino_actors.messages.poi import Poi
@@ -202,11 +203,14 @@ async def _ended(call: Awaitable[object]) -> bool:
     return True
 
 
-async def take_control(robot: Robot, client: str) -> tuple[RobotStatus, str]:
-    """Take the robot over from whoever drives; return the status after, and whom it was taken from."""
-    before = (await robot.platform.status()).gate.holder
-    await robot.platform.claim(client, Rank.HUMAN, take=True)
-    return await robot.platform.status(), "" if before == client else before
+async def take_control(robot: Robot, client: str, taking_from: str | None = None) -> TakeOver:
+    """Take the robot over from whoever drives, or only from `taking_from`. Raises ControlHeld, EStopLatched."""
+    return await robot.platform.take(client, taking_from)
+
+
+async def keep_control(robot: Robot, client: str) -> GateStatus:
+    """Keep the lease of a client that drives nothing just now. Raises ControlHeld, NotHolder."""
+    return await robot.platform.keep(client)
 
 
 async def release_control(robot: Robot, client: str) -> RobotStatus:

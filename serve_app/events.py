@@ -1,16 +1,22 @@
 """What changes, to many listeners: one hub per robot asks the actors once, however many clients listen.
 
-A hub runs while somebody listens. Each listener has a mailbox that keeps the newest event of each name and nothing
-else, so a slow one misses states in between and never grows. Every event carries the whole of what it is about.
+A hub runs while somebody listens, and a moment longer. Each listener has a mailbox that keeps the newest event of each
+name and nothing else, so a slow one misses states in between and never grows. Every event carries the whole of what it
+is about.
+
+An event's id is `LIFE-NUMBER`. A life begins when a hub starts to watch: with the process, and again after nobody has
+listened for LINGER_S. Who comes back with an id of the same life gets what was missed, from a ring of bounded length;
+with any other id, the newest of everything.
 """
 
 import asyncio
 import itertools
-import json
 import logging
+import secrets
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rhino_actors.errors import ActorUnavailable
 from rhino_actors.messages.geometry import Twist2D
@@ -20,6 +26,7 @@ from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event
+from serve_app.stream_schemas import MapUpdate, PoiUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +34,11 @@ LONG_POLL_S = 2.0
 MAP_PERIOD_S = 0.5  # maps change faster than anyone needs to draw them
 POI_PERIOD_S = 0.5
 LOCALISATION_PERIOD_S = 0.2  # what the pose in the map is made with
+LINGER_S = 15.0  # a client that reconnects finds its hub still watching
+RING_LENGTH = 256  # events that can be sent again
+RING_BYTES = 512_000
+# Of these only the newest says anything; the others also tell how it came to be so.
+_ONLY_NEWEST = frozenset({"map_update", "poi_update"})
 
 
 @dataclass(frozen=True)
@@ -34,16 +46,33 @@ class Event:
     """One event, written out once for all who listen."""
 
     name: str
-    id: int
+    number: int
     data: str  # JSON
+    life: str = ""
+
+    @property
+    def id(self) -> str:
+        """What a client gives back to get what came after."""
+        return f"{self.life}-{self.number}"
 
 
 class Mailbox:
-    """One listener's unread events: the newest of each name."""
+    """One listener's unread events: what it missed before it came, and the newest of each name since.
 
-    def __init__(self) -> None:
+    Attributes:
+        resumed: it came back with a known id, and got what it missed only.
+        replayed: how many events that were.
+    """
+
+    def __init__(self, missed: list[Event] | None = None) -> None:
+        """Start with what a known client missed; None: it is not known."""
+        self.resumed = missed is not None
+        self._missed = missed or []
+        self.replayed = len(self._missed)
         self._events: dict[str, Event] = {}
         self._filled = asyncio.Event()
+        if self._missed:
+            self._filled.set()
 
     def put(self, event: Event) -> None:
         """Leave an event; an unread one of the same name is dropped."""
@@ -55,9 +84,31 @@ class Mailbox:
         """Wait until there is something, and return all of it, oldest first."""
         await self._filled.wait()
         self._filled.clear()
-        events = list(self._events.values())
+        events = [*self._missed, *self._events.values()]
+        self._missed = []
         self._events.clear()
         return events
+
+
+@dataclass
+class _Ring:
+    """The newest events, bounded in number and size, to be sent again to who missed them."""
+
+    events: deque[Event] = field(default_factory=deque)
+    size: int = 0  # bytes
+    lost: int = 0  # number of the newest event that fell out
+
+    def add(self, event: Event) -> None:
+        if event.name in _ONLY_NEWEST:
+            for old in [old for old in self.events if old.name == event.name]:
+                self.events.remove(old)
+                self.size -= len(old.data)
+        self.events.append(event)
+        self.size += len(event.data)
+        while len(self.events) > RING_LENGTH or self.size > RING_BYTES:
+            old = self.events.popleft()
+            self.size -= len(old.data)
+            self.lost = old.number
 
 
 class EventHub:
@@ -69,12 +120,16 @@ class EventHub:
         self._period = 1.0 / handles.server.stream_rate_hz
         self._mailboxes: set[Mailbox] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._ids = itertools.count(1)
         self._newest: dict[str, Event] = {}
+        self._lingering: asyncio.TimerHandle | None = None
         self._unavailable: set[str] = set()
         self._forget()
 
     def _forget(self) -> None:
+        self._life = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+        self._last = 0  # number of the newest event
+        self._ring = _Ring()
         self._newest.clear()
         self._unavailable.clear()
         self._status: RobotStatus | None = None
@@ -91,12 +146,19 @@ class EventHub:
         return len(self._mailboxes)
 
     @asynccontextmanager
-    async def listen(self) -> AsyncIterator[Mailbox]:
-        """Return a mailbox that starts with the newest of everything and gets every change from now on."""
-        mailbox = Mailbox()
-        for event in self._newest.values():
-            mailbox.put(event)
+    async def listen(self, last_id: str | None = None) -> AsyncIterator[Mailbox]:
+        """Return a mailbox that gets every change from now on.
+
+        It starts with what came after `last_id` if that is known, else with the newest of everything. Old states
+        are not sent again: the next one comes at once.
+        """
+        missed = self._missed(last_id) if last_id else None
+        mailbox = Mailbox(missed)
+        if missed is None:
+            for event in self._newest.values():
+                mailbox.put(event)
         self._mailboxes.add(mailbox)
+        self._stop_lingering()
         if not self._tasks:
             self._start()
         try:
@@ -104,10 +166,27 @@ class EventHub:
         finally:
             self._mailboxes.discard(mailbox)
             if not self._mailboxes:
-                self.close()
+                loop = asyncio.get_running_loop()
+                self._lingering = loop.call_later(LINGER_S, self.close)
+
+    def _missed(self, last_id: str) -> list[Event] | None:
+        """Return the events after an id, without states; None: it is of another life, or too long ago."""
+        life, _, text = last_id.rpartition("-")
+        if life != self._life or not text.isascii() or not text.isdigit() or len(text) > 15:
+            return None
+        number = int(text)
+        if not self._ring.lost <= number <= self._last:
+            return None
+        return [event for event in self._ring.events if event.number > number]
+
+    def _stop_lingering(self) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
 
     def close(self) -> None:
-        """Stop watching; the next listener starts it again."""
+        """Stop watching; the next listener starts it again, with a new life."""
+        self._stop_lingering()
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
@@ -156,7 +235,8 @@ class EventHub:
 
     async def _watch_platform(self) -> None:
         self._status = status = await self._robot.platform.status()
-        gate = replace(status.gate, applied=Twist2D())
+        # How far away an obstacle is changes with every tick, and the epoch with every decision.
+        gate = replace(status.gate, applied=Twist2D(), applied_since=0.0, message="")
         if gate != self._gate:
             self._gate = gate
             self._tell("gate", Gate.model_validate(status.gate).model_dump_json())
@@ -192,7 +272,8 @@ class EventHub:
         if version != self._map:
             self._map = version
             epoch, seq = version
-            self._tell("map_update", json.dumps({"epoch": epoch, "seq": seq, "empty": seq == 0}))
+            update = MapUpdate(epoch=epoch, seq=seq, empty=seq == 0)
+            self._tell("map_update", update.model_dump_json())
 
     async def _watch_localisation(self) -> None:
         self._localisation = now = await self._robot.mapper.localisation()
@@ -205,11 +286,13 @@ class EventHub:
         version = await self._handles.poi_store.version()
         if version != self._pois:
             self._pois = version
-            self._tell("poi_update", json.dumps({"version": version}))
+            self._tell("poi_update", PoiUpdate(version=version).model_dump_json())
 
     async def _tell_state(self) -> None:
         while True:
-            if self._is_known("platform", self._status) and self._is_known(
+            if not self._mailboxes:
+                await asyncio.sleep(self._period)
+            elif self._is_known("platform", self._status) and self._is_known(
                 "mapper", self._localisation
             ):
                 event = state_event(
@@ -230,6 +313,9 @@ class EventHub:
         return said is not None or part in self._unavailable
 
     def _tell(self, name: str, data: str) -> None:
-        self._newest[name] = event = Event(name, next(self._ids), data)
+        self._last = next(self._numbers)
+        self._newest[name] = event = Event(name, self._last, data, self._life)
+        if name != "state":
+            self._ring.add(event)
         for mailbox in self._mailboxes:
             mailbox.put(event)

@@ -190,6 +190,14 @@ class Gate(Answer):
     max_vx: float = Field(description="[m/s]")
     max_vy: float = Field(description="[m/s]")
     max_omega: float = Field(description="[rad/s]")
+    message: str = Field("", description="the reason as a sentence")
+    lease_s: float = Field(
+        0.0, description="[s] of silence after which the lease is free; 0: nobody drives"
+    )
+    applied_since: float = Field(
+        0.0,
+        description="[s] monotonic on the robot's host: when the driver was first given `applied`",
+    )
 
 
 class GateLogLine(Answer):
@@ -198,9 +206,9 @@ class GateLogLine(Answer):
     event: str = Field(
         description="claim, preempt, release, stop, estop, clear, fall, recovered, zero, hold, go on, refuse, sport"
     )
-    holder: str
-    reason: str
-    message: str
+    holder: str = Field(description="who drove, or asked")
+    reason: str = Field(description="code, as in the gate; empty: no stop")
+    message: str = Field(description="what happened, in a sentence")
 
 
 class Status(Answer):
@@ -361,6 +369,9 @@ class VelocityResponse(Answer):
     applied: Twist = Field(description="after clamping; the collision monitor may slow it further")
     clamped: bool
     holder: str
+    stamp: float = Field(
+        0.0, description="[s] monotonic on the robot's host, when the gate decided"
+    )
 
 
 class StopResponse(BaseModel):
@@ -375,6 +386,9 @@ class ControlResponse(BaseModel):
         default="", description="who drove before; empty: nobody, or the same client"
     )
     epoch: int
+    lease_s: float = Field(
+        0.0, description="[s] of silence after which the lease is free; 0: nobody drives"
+    )
 
 
 class SportResponse(Answer):

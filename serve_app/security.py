@@ -187,7 +187,8 @@ def _is_own(origin: str, host: str) -> bool:
 
 def _is_open(path: str) -> bool:
     """Return whether a path needs no token: health, signing in, and the page, which holds nothing but its own code."""
-    return path in ("/", "/lite", "/api/health", "/api/session") or path.startswith("/lite/")
+    open_paths = ("/", "/lite", "/api/health", "/api/control/health", "/api/session")
+    return path in open_paths or path.startswith("/lite/")
 
 
 def _is_authorised(headers: Headers, access: Access) -> bool:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from rhino_actors.errors import RhinoError
 
 STREAM_LIFE_S = 300.0
-EVENT_BYTES = 4_000_000  # five minutes of events at 10 Hz
+EVENT_LIFE_S = 120.0  # an event stream goes on where it ended, so it may end often
+EVENT_BYTES = 2_000_000  # two minutes of events at 10 Hz
 FILM_BYTES = 8_000_000  # 200 frames of 40 kB
 FILMS_PER_CLIENT = 4
 
@@ -58,10 +59,11 @@ class StreamLimit:
 class Allowance:
     """What one stream may still send."""
 
-    def __init__(self, size: int) -> None:
-        """Start with `size` bytes and STREAM_LIFE_S seconds."""
+    def __init__(self, size: int, life: float | None = None) -> None:
+        """Start with `size` bytes and `life` seconds, STREAM_LIFE_S by default."""
         self._left = size
-        self._end = asyncio.get_running_loop().time() + STREAM_LIFE_S
+        life = STREAM_LIFE_S if life is None else life
+        self._end = asyncio.get_running_loop().time() + life
 
     def spend(self, size: int) -> None:
         """Note that `size` bytes are sent."""

@@ -37,6 +37,7 @@ from rhino_actors.messages.platform import (
     RobotStatus,
     SportResult,
     StopReason,
+    TakeOver,
     VelocityAnswer,
 )
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
@@ -179,9 +180,9 @@ class PlatformActor:
         )
 
     @ray.method
-    async def gate_log(self) -> tuple[GateDecision, ...]:
-        """Return the gate's decisions of the last minute, oldest first."""
-        return self._gate.log(self._clock())
+    async def gate_log(self, after: float = -math.inf) -> tuple[GateDecision, ...]:
+        """Return the gate's decisions of the last minute that are newer than `after` [s], oldest first."""
+        return self._gate.log(self._clock(), after)
 
     # who drives
 
@@ -211,7 +212,34 @@ class PlatformActor:
     @ray.method
     async def release(self, client: str, epoch: int | None = None) -> None:
         """Let go of the robot; what `client` had it do ends. With `epoch`: unless another is the newest."""
+        was_moving = not self._gate.is_settled
         self._gate.release(client, self._clock(), epoch=epoch)
+        self._send_zero_if_ended(was_moving)
+
+    @ray.method
+    async def take(self, client: str, taking_from: str | None = None) -> TakeOver:
+        """Let a person take the robot over from whoever drives, or only from `taking_from`; say from whom.
+
+        Raises:
+            ControlHeld: another one drives than was named.
+            EStopLatched, RobotFallen: not now.
+        """
+        now = self._clock()
+        before = self._gate.take(client, now, taking_from=taking_from)
+        return TakeOver(self._gate.status(now), before)
+
+    @ray.method
+    async def keep(self, client: str) -> GateStatus:
+        """Keep the lease of a client that drives nothing just now. Raises ControlHeld, NotHolder."""
+        now = self._clock()
+        self._gate.keep(client, now)
+        return self._gate.status(now)
+
+    @ray.method
+    async def lose(self, client: str) -> None:
+        """Send zero at once if this client, whose connection has closed, drives by hand."""
+        if self._gate.lose(client, self._clock()):
+            self._send_zero()
 
     @ray.method
     async def velocity(
@@ -293,8 +321,7 @@ class PlatformActor:
         """Stop this goal's path, and accept no other of it any more. Paths of other goals are left alone."""
         was_moving = not self._gate.is_settled
         self._gate.cancel(goal_id, self._clock())
-        if was_moving and self._gate.kind is MotionKind.NONE:
-            self._send_zero()
+        self._send_zero_if_ended(was_moving)
 
     @ray.method  # type: ignore[arg-type]  # Ray's types know no keyword-only arguments
     async def nudge(
@@ -567,7 +594,7 @@ class PlatformActor:
     def _send(self, twist: Twist2D) -> None:
         """Give the driver a twist: the one place where this happens."""
         self._driver.send_twist(twist)
-        self._gate.sent(twist)
+        self._gate.sent(twist, self._clock())
 
     def _send_zero(self) -> None:
         """Send zero at once. What the driver does not take is logged: the caller has more to do."""
@@ -575,6 +602,11 @@ class PlatformActor:
             self._send(Twist2D())
         except Exception:
             logger.exception("the driver does not take a zero twist")
+
+    def _send_zero_if_ended(self, was_moving: bool) -> None:
+        """Send zero now instead of at the next tick, if what moved the robot has just ended."""
+        if was_moving and self._gate.kind is MotionKind.NONE:
+            self._send_zero()
 
     async def _send_zeros(self) -> None:
         """Send zero again and again without the loops' help."""

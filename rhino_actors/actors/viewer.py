@@ -203,7 +203,8 @@ class ViewerActor:
 
     async def _status(self, rerun: "RerunLogger") -> None:
         await self._draw(rerun.status, await call(self._platform.status.remote(), GRACE_S))
-        decisions = await call(self._platform.gate_log.remote(), GRACE_S)
+        gate_log: Any = self._platform.gate_log  # Ray's types drop defaults
+        decisions = await call(gate_log.remote(), GRACE_S)
         fresh = [decision for decision in decisions if decision not in self._decisions]
         self._decisions = set(decisions)
         await self._draw(rerun.gate, fresh)

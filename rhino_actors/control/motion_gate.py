@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rhino_actors.config import GateConfig
+from rhino_actors.control.gate_log import GateLog, sentence
 from rhino_actors.errors import (
     CommandRejected,
     ControlError,
@@ -21,6 +22,7 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidRequest,
     NotConnected,
+    NotHolder,
     RobotFallen,
     SupersededRequest,
 )
@@ -43,10 +45,6 @@ OBSTACLE_CLEAR_S = 0.3  # the way must be clear this long before a path goes on
 MAX_LEASE_S = 10.0
 MAX_NUDGE_S = 3.0
 MAX_NUDGE = Twist2D(0.3, 0.3, 0.8)
-LOG_SPAN_S = 60.0
-LOG_LENGTH = 500
-REPEAT_SILENCE_S = 1.0  # the same line of MAY_REPEAT is not logged again within this time
-MAY_REPEAT = frozenset({"refuse", "zero", "go on", "hold", "sport"})
 MAX_NAME = 200  # characters of a client's name
 KEPT_CANCELS = 64  # goals of which a path that is still on its way is refused
 NOTHING = Twist2D()
@@ -139,6 +137,7 @@ class MotionGate:
         self._lease = 0.0
         self._zeros_left = 0
         self._reason = StopReason.ESTOP if self._latched else StopReason.IDLE
+        self._message = ""  # the reason in its own words
         self._health = Health(connected=False, posture=Posture.CHANGING)
         self._hold = StopReason.NONE
         self._blocked_at = -math.inf
@@ -155,8 +154,8 @@ class MotionGate:
         self._stops = 0  # counts stops and e-stops of this life
         self._sticks: dict[str, float] = {}  # client that must let go -> time of his last try [s]
         self._applied = NOTHING
-        self._log: deque[GateDecision] = deque(maxlen=LOG_LENGTH)
-        self._noted: dict[tuple[str, str, str], float] = {}
+        self._applied_since = now
+        self._log = GateLog(wall_from_monotonic)
         if self._latched:
             self._note("estop", StopReason.ESTOP, "Latched by an earlier run.", now, latched_by)
 
@@ -223,11 +222,7 @@ class MotionGate:
     def status(self, now: float) -> GateStatus:
         """Return what others see."""
         holder = self.holder(now)
-        reason = self._hold if self._kind is not MotionKind.NONE else self._reason
-        if self._fallen:
-            reason = StopReason.FALLEN
-        if self._latched:
-            reason = StopReason.ESTOP
+        reason, message = self._why()
         return GateStatus(
             epoch=self._epoch,
             holder=holder,
@@ -240,13 +235,25 @@ class MotionGate:
             max_vx=self._config.max_vx,
             max_vy=self._config.max_vy,
             max_omega=self._config.max_omega,
+            message=message or sentence(reason),
+            lease_s=self._lease_limit() if holder else 0.0,
+            applied_since=self._applied_since,
         )
 
-    def log(self, now: float) -> tuple[GateDecision, ...]:
-        """Return the decisions of the last minute, oldest first."""
-        while self._log and now - self._log[0].stamp > LOG_SPAN_S:
-            self._log.popleft()
-        return tuple(self._log)
+    def _why(self) -> tuple[StopReason, str]:
+        """Return why the robot does not move as asked, and that in words where there are some of its own."""
+        if self._latched:
+            return StopReason.ESTOP, f"Emergency stop by {self._latched_by}."
+        if self._fallen:
+            return StopReason.FALLEN, ""
+        if self._kind is MotionKind.NONE:
+            return self._reason, self._message
+        has_words = self._hold is not StopReason.NONE and self._path.reason is self._hold
+        return self._hold, self._path.message if has_words else ""
+
+    def log(self, now: float, after: float = -math.inf) -> tuple[GateDecision, ...]:
+        """Return the decisions of the last minute that are newer than `after` [s], oldest first."""
+        return self._log.since(now, after)
 
     # health
 
@@ -289,7 +296,7 @@ class MotionGate:
             and health.odometry_age <= self._config.odometry_max_age_s
         ):
             self._fallen = False
-            self._reason = StopReason.IDLE
+            self._explain(StopReason.IDLE)
             self._note("recovered", StopReason.NONE, "The robot is upright again.", now)
 
     def trusts_pose_at(self, stamp: float) -> bool:
@@ -341,6 +348,45 @@ class MotionGate:
         self._seen = now
         return self._epoch
 
+    def take(self, client: str, now: float, *, taking_from: str | None = None) -> str:
+        """Let a person take the robot over; return from whom, empty: nobody, or he had it already.
+
+        With `taking_from`: only from that one; empty: only if nobody drives.
+
+        Raises:
+            ControlHeld: another one drives than was named. `holder` is who.
+            InvalidRequest, EStopLatched, RobotFallen: as `claim`.
+        """
+        name, before = _name(client), self.holder(now)
+        if taking_from is not None and before not in (taking_from, name, ""):
+            self._raise_held(name, now)
+        self.claim(name, Rank.HUMAN, now, take=True)
+        return "" if before == name else before
+
+    def keep(self, client: str, now: float) -> None:
+        """Keep the lease without driving. It keeps nothing moving: dead-man and path leases have their own times.
+
+        Raises:
+            ControlHeld: somebody else drives.
+            NotHolder: nobody does: the lease ran out, was given back or ended by a stop.
+        """
+        name, holder = _name(client), self.holder(now)
+        if holder != name:
+            if holder:
+                self._raise_held(name, now)
+            raise NotHolder()
+        self._seen = now
+
+    def lose(self, client: str, now: float) -> bool:
+        """End what a client drives by hand because its connection closed; return whether it did."""
+        if not client or client != self._holder or self._kind is not MotionKind.DIRECT:
+            return False
+        message = f"The connection of {client} closed while it drove."
+        self._drop(StopReason.CLIENT_LOST, message, now)
+        self._note("release", StopReason.CLIENT_LOST, message, now)
+        self._void()
+        return True
+
     def release(self, client: str, now: float, *, epoch: int | None = None) -> None:
         """Let go of the robot.
 
@@ -376,7 +422,7 @@ class MotionGate:
             raise
         if holds_stick:
             if is_zero:  # letting go takes nothing and ends nothing
-                return VelocityAnswer(twist, NOTHING, False, self.holder(now))
+                return VelocityAnswer(twist, NOTHING, False, self.holder(now), now)
             self._note("refuse", StopReason.NONE, "The stick is held from before.", now, name)
             raise SupersededRequest(
                 "The robot was stopped, or somebody took over, while this drove it.",
@@ -399,7 +445,7 @@ class MotionGate:
             self._end(StopReason.IDLE, f"{name} asked for zero.", now)
         stands = self._health.posture is Posture.STANDING
         applied = clamped if stands else NOTHING
-        return VelocityAnswer(twist, applied, applied != twist, name)
+        return VelocityAnswer(twist, applied, applied != twist, name, now)
 
     def _refuse_velocity(self, twist: Twist2D, name: str, rank: Rank, now: float) -> None:
         """Raise what keeps a client from driving directly."""
@@ -419,7 +465,7 @@ class MotionGate:
         client = _any_name(client)
         message = f"Stopped by {client}."
         self._drop(StopReason.STOPPED, message, now)
-        self._reason = StopReason.STOPPED
+        self._explain(StopReason.STOPPED, message)
         self._zeros_left = self._config.zero_repeats
         self._void()
         self._note("stop", StopReason.STOPPED, message, now, client)
@@ -430,7 +476,7 @@ class MotionGate:
         client = _any_name(client)
         message = f"Emergency stop by {client}."
         self._drop(StopReason.ESTOP, message, now)
-        self._reason = StopReason.ESTOP
+        self._explain(StopReason.ESTOP, message)
         self._zeros_left = self._config.zero_repeats
         self._void()
         if not self._latched:
@@ -447,7 +493,7 @@ class MotionGate:
         self._latched = False
         self._latched_by = ""
         self._latched_since = None
-        self._reason = StopReason.IDLE
+        self._explain(StopReason.IDLE)
         self._void()
         self._note("clear", StopReason.NONE, f"Cleared by {client}.", now, client)
 
@@ -527,7 +573,7 @@ class MotionGate:
     def fail(self, message: str, now: float) -> None:
         """End all motion because a loop that it needs has failed."""
         self._drop(StopReason.LOOP_FAILED, message, now)
-        self._reason = StopReason.LOOP_FAILED
+        self._explain(StopReason.LOOP_FAILED, message)
         self._zeros_left = self._config.zero_repeats
         self._void()
 
@@ -654,8 +700,10 @@ class MotionGate:
         self._set_hold(StopReason.NONE, now)
         return self._clamp(twist)
 
-    def sent(self, twist: Twist2D) -> None:
-        """Note the twist that the driver was given."""
+    def sent(self, twist: Twist2D, now: float) -> None:
+        """Note the twist that the driver was given, and when [s]."""
+        if twist != self._applied:
+            self._applied_since = now
         self._applied = twist
 
     # inside
@@ -715,12 +763,13 @@ class MotionGate:
         raise ControlHeld(f"{holder} drives the robot ({self._rank.name.lower()}).", "", holder)
 
     def _is_stale(self, now: float) -> bool:
-        limit = (
-            self._config.mission_timeout_s
-            if self._rank is Rank.MISSION
-            else self._config.holder_timeout_s
-        )
-        return self._kind is MotionKind.NONE and now - self._seen > limit
+        return self._kind is MotionKind.NONE and now - self._seen > self._lease_limit()
+
+    def _lease_limit(self) -> float:
+        """Return the silence [s] after which the holder's lease is free."""
+        config = self._config
+        is_mission = self._rank is Rank.MISSION
+        return config.mission_timeout_s if is_mission else config.holder_timeout_s
 
     def _new_epoch(self) -> None:
         self._epoch += 1
@@ -763,12 +812,15 @@ class MotionGate:
         if kind is MotionKind.NONE:
             return
         self._zeros_left = self._config.zero_repeats
-        self._reason = reason
+        self._explain(reason, message)
         self._hold = StopReason.NONE
         self._twist = NOTHING
         if kind in (MotionKind.PATH, MotionKind.NUDGE):
             self._path = PathState(self._path.goal_id, FollowState.ENDED, reason, message)
-        self._note("zero", reason, message or reason.value, now)
+        self._note("zero", reason, message, now)
+
+    def _explain(self, reason: StopReason, message: str = "") -> None:
+        self._reason, self._message = reason, message
 
     def _end_waiting_path(self, reason: StopReason, message: str) -> None:
         """Tell a goal between two paths (lease run out, recovery over) why it will not get another."""
@@ -810,13 +862,13 @@ class MotionGate:
         changed, self._hold = hold is not self._hold, hold
         if self._kind in (MotionKind.PATH, MotionKind.NUDGE):
             if hold is not StopReason.NONE:
-                text = message or f"The robot waits: {hold.value}."
+                text = message or sentence(hold)
                 self._path = PathState(self._path.goal_id, FollowState.WAITING, hold, text)
             elif self._path.state is FollowState.WAITING:
                 self._path = PathState(self._path.goal_id, FollowState.FOLLOWING)
         if changed:
             event = "zero" if hold is not StopReason.NONE else "go on"
-            self._note(event, hold, message or (hold.value or "Nothing holds it any more."), now)
+            self._note(event, hold, message, now)
 
     def _is_jump(self, previous: Odometry, odometry: Odometry) -> bool:
         elapsed = max(0.0, odometry.stamp - previous.stamp)
@@ -836,16 +888,7 @@ class MotionGate:
     def _note(
         self, event: str, reason: StopReason, message: str, now: float, name: str | None = None
     ) -> None:
-        holder = self._holder if name is None else name
-        key = (event, holder, reason.value)
-        if event in MAY_REPEAT:
-            if now - self._noted.get(key, -math.inf) < REPEAT_SILENCE_S:
-                return
-            if len(self._noted) >= LOG_LENGTH:
-                self._noted.clear()
-            self._noted[key] = now
-        wall = now + self._wall_from_monotonic
-        self._log.append(GateDecision(now, wall, event, holder, reason.value, message))
+        self._log.note(event, reason, message, now, self._holder if name is None else name)
 
 
 def _name(client: str) -> str:

@@ -114,6 +114,7 @@ class StopReason(StrEnum):
     SPORT = "SPORT_COMMAND"  # the holder had it do something else
     NOT_CONNECTED = "NOT_CONNECTED"
     LOOP_FAILED = "LOOP_FAILED"
+    CLIENT_LOST = "CLIENT_LOST"  # the connection of the one who drove by hand closed
 
     @property
     def ends_goal(self) -> bool:
@@ -131,6 +132,7 @@ _GOAL_ENDS = frozenset(
         StopReason.FALLEN,
         StopReason.SPORT,
         StopReason.LOOP_FAILED,
+        StopReason.CLIENT_LOST,
     }
 )
 
@@ -162,6 +164,17 @@ class GateStatus:
     max_vx: float  # [m/s]
     max_vy: float  # [m/s]
     max_omega: float  # [rad/s]
+    message: str = ""  # the reason as a sentence
+    lease_s: float = 0.0  # [s] of silence after which the holder's lease is free; 0: no holder
+    applied_since: float = 0.0  # [s] monotonic: when the driver was first given `applied`
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """What became of a take-over."""
+
+    gate: GateStatus
+    taken_from: str  # who drove before; empty: nobody, or the same client
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +185,7 @@ class VelocityAnswer:
     applied: Twist2D  # after clamping; the collision monitor may still slow it down
     clamped: bool
     holder: str
+    stamp: float = 0.0  # [s] monotonic on the robot-side host, when the gate decided
 
 
 @dataclass(frozen=True, slots=True)

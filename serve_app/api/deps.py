@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Header, Path, Query, Request
 
+from rhino_actors.errors import InvalidRequest
 from serve_app.camera_feed import CameraFeed
 from serve_app.clients import client_name, from_header
 from serve_app.events import EventHub, Mailbox
@@ -104,6 +105,20 @@ def get_client(
 ClientDep = Annotated[str, Depends(get_client)]
 
 
+def get_anyone(
+    request: Request,
+    x_rhino_client: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> str:
+    """Return the client's name; its address in place of one that cannot be used: a stop is not refused for it."""
+    try:
+        return get_client(request, x_rhino_client)
+    except InvalidRequest:
+        return client_name(None, address_of(request))
+
+
+AnyoneDep = Annotated[str, Depends(get_anyone)]
+
+
 def get_stream_slot(
     request: Request,
     services: ServicesDep,
@@ -121,10 +136,15 @@ StreamSlot = Annotated[str, Depends(get_stream_slot)]  # the client's name
 # A stream's generator is not told when its client leaves while a piece is on its way out; these are, at once, as the
 # request's dependencies.
 async def get_mailbox(
-    slot: StreamSlot, robot: RobotDep, services: ServicesDep
+    slot: StreamSlot,
+    robot: RobotDep,
+    services: ServicesDep,
+    last_event_id: Annotated[
+        str | None, Header(description="id of the newest event that the client has")
+    ] = None,
 ) -> AsyncIterator[Mailbox]:
     """Listen to the robot's events until the response has ended."""
-    async with services.hubs[robot.name].listen() as mailbox:
+    async with services.hubs[robot.name].listen(last_event_id) as mailbox:
         yield mailbox
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 from rhino_actors.messages.geometry import Twist2D
 from rhino_actors.messages.navigation import Rank
 from serve_app import commands
-from serve_app.api.deps import ClientDep, RobotDep, errors
+from serve_app.api.deps import AnyoneDep, ClientDep, RobotDep, errors
 from serve_app.schemas import (
     ControlResponse,
     Gate,
@@ -17,6 +17,7 @@ from serve_app.schemas import (
     VelocityRequest,
     VelocityResponse,
 )
+from serve_app.stream_schemas import TakeRequest, control_response, stop_response
 
 router = APIRouter(tags=["motion"])
 
@@ -33,16 +34,18 @@ async def velocity(body: VelocityRequest, robot: RobotDep, client: ClientDep) ->
 
 @router.post("/stop/", include_in_schema=False)  # a redirect may not be followed
 @router.post("/stop", responses=errors())
-async def stop(robot: RobotDep, client: ClientDep) -> StopResponse:
+async def stop(robot: RobotDep, client: AnyoneDep) -> StopResponse:
     """Send zero, give up goal and mission, free the control. Open to everyone."""
-    return _stopped(await commands.stop(robot, client))
+    stopped = await commands.stop(robot, client)
+    return stop_response(stopped.gate, stopped.goal_cancelled, stopped.mission_stopped)
 
 
 @router.post("/estop/", include_in_schema=False)  # a redirect may not be followed
 @router.post("/estop", responses=errors())
-async def estop(robot: RobotDep, client: ClientDep) -> StopResponse:
+async def estop(robot: RobotDep, client: AnyoneDep) -> StopResponse:
     """Stop, let the motors damp, and latch: nothing moves until the latch is cleared. Open to everyone."""
-    return _stopped(await commands.emergency_stop(robot, client))
+    stopped = await commands.emergency_stop(robot, client)
+    return stop_response(stopped.gate, stopped.goal_cancelled, stopped.mission_stopped)
 
 
 @router.post("/estop/clear", responses=errors())
@@ -52,7 +55,7 @@ async def clear_estop(robot: RobotDep, client: ClientDep) -> Gate:
 
 
 @router.post("/cmd/StopMove", include_in_schema=False)  # a stop is not refused for its form
-async def stop_move(robot: RobotDep, client: ClientDep) -> SportResponse:
+async def stop_move(robot: RobotDep, client: AnyoneDep) -> SportResponse:
     """Stop, whatever the body says."""
     return SportResponse.model_validate(await commands.sport(robot, "StopMove", client, Rank.HUMAN))
 
@@ -76,24 +79,28 @@ async def command(
 
 
 @router.post("/control/take", responses=errors(409))
-async def take(robot: RobotDep, client: ClientDep) -> ControlResponse:
-    """Take the robot over from whoever drives it; what it was doing is dropped."""
-    status, taken_from = await commands.take_control(robot, client)
-    return ControlResponse(
-        holder=status.gate.holder, taken_from=taken_from, epoch=status.gate.epoch
-    )
+async def take(
+    robot: RobotDep, client: ClientDep, body: TakeRequest | None = None
+) -> ControlResponse:
+    """Take the robot over from whoever drives it; what it was doing is dropped, and `taken_from` says who it was.
+
+    With `from` in the body: only from that one. 409 CONTROL_HELD names another one who drives by now.
+    """
+    took = await commands.take_control(robot, client, body.taking_from if body else None)
+    return control_response(took.gate, took.taken_from)
+
+
+@router.post("/control/keep", responses=errors(409))
+async def keep(robot: RobotDep, client: ClientDep) -> ControlResponse:
+    """Keep the lease while nothing is driven; it is free after `lease_s` of silence. Keeps nothing moving.
+
+    409 NOT_HOLDER when it has run out, was given back or ended by a stop; CONTROL_HELD names who drives.
+    """
+    return control_response(await commands.keep_control(robot, client))
 
 
 @router.post("/control/release", responses=errors())
 async def release(robot: RobotDep, client: ClientDep) -> ControlResponse:
     """Let go of the robot, so that others need not wait. Does nothing when somebody else drives."""
     status = await commands.release_control(robot, client)
-    return ControlResponse(holder=status.gate.holder, epoch=status.gate.epoch)
-
-
-def _stopped(stopped: commands.Stopped) -> StopResponse:
-    return StopResponse(
-        gate=Gate.model_validate(stopped.gate),
-        goal_cancelled=stopped.goal_cancelled,
-        mission_stopped=stopped.mission_stopped,
-    )
+    return control_response(status.gate)

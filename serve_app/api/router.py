@@ -16,10 +16,13 @@ from serve_app.api import (
     saved_maps,
     session,
     sim,
+    sockets,
     state,
 )
 from serve_app.api.deps import errors, named_robot
 
+# What the server of driving and stopping answers. That of REST answers it too: docs/streams.md says when it has to.
+_OF_CONTROL = (motion.router, sockets.router)
 _OF_A_ROBOT = (
     state.router,
     maps.router,
@@ -27,11 +30,21 @@ _OF_A_ROBOT = (
     events.router,
     navigation.router,
     exploration.router,
-    motion.router,
+    *_OF_CONTROL,
     pois.router,
     saved_maps.router,
     sim.router,
 )
+
+
+def build_control_router() -> APIRouter:
+    """Return the routes of the server of driving and stopping."""
+    router = APIRouter()
+    router.include_router(events.server_router)
+    for part in _OF_CONTROL:
+        router.include_router(part, prefix="/api")
+        router.include_router(part, prefix="/api/robots/{robot}")
+    return router
 
 
 def build_router() -> APIRouter:
@@ -40,6 +53,7 @@ def build_router() -> APIRouter:
     router.include_router(health.router)
     router.include_router(session.router, prefix="/api")
     router.include_router(robots.router)
+    router.include_router(events.server_router)
     for part in _OF_A_ROBOT:
         router.include_router(part, prefix="/api")
     for part in _OF_A_ROBOT:

@@ -1,4 +1,4 @@
-// The plain page: one event stream in, one request per act out. No build step, no library, no other server.
+// The plain page: one WebSocket for events, driving and stopping, requests for the rest. No build step, no library.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -88,25 +88,69 @@ $("token-form").onsubmit = async (event) => {
 
 // events
 
-let source = null;
+let socket = null;
+let lastId = ""; // of the newest event: what was missed comes when the socket is opened again
+let read = 0; // number of the newest message; the server drops who does not acknowledge
+let asked = 0;
+const waiting = new Map(); // number of a command -> what to do with its answer
 
-function listen() {
-  source?.close();
-  source = new EventSource(`/api/events?client=${client}`);
-  const on = (name, handle) => source.addEventListener(name, (event) => handle(JSON.parse(event.data)));
-  on("state", (value) => {
+const handlers = {
+  state(value) {
     state = value;
     heard = performance.now();
     showState();
-  });
-  on("nav", showNav);
-  on("map_update", () => refreshMap());
-  on("poi_update", () => refreshPois());
-  source.onerror = () => {
-    // A refused stream stays closed; a broken one connects again by itself.
-    if (source.readyState === EventSource.CLOSED) checkAccess();
+  },
+  nav: showNav,
+  map_update: () => refreshMap(),
+  poi_update: () => refreshPois(),
+};
+
+function listen() {
+  socket?.close();
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const own = new WebSocket(`${scheme}://${location.host}/api/ws?client=${client}&last_event_id=${lastId}`);
+  socket = own;
+  own.onmessage = ({ data }) => {
+    const message = JSON.parse(data);
+    read = Math.max(read, message.n);
+    if (message.type === "event") {
+      lastId = message.id;
+      handlers[message.event]?.(message.data);
+    } else if (message.type === "answer") {
+      waiting.get(message.seq)?.(message);
+      waiting.delete(message.seq);
+    }
+  };
+  own.onopen = () => {
+    read = 0;
+  };
+  own.onclose = () => {
+    if (own !== socket) return;
+    waiting.forEach((done) => done({ ok: false, error: {} }));
+    waiting.clear();
+    checkAccess(); // refused, or broken: watch() opens it again
   };
 }
+
+const isOpen = () => socket?.readyState === WebSocket.OPEN;
+
+/** Send a command over the socket; by a request while there is none, so that a stop always finds a way. */
+async function command(type, path, fields = {}, timeout = 15000) {
+  if (!isOpen()) return request("POST", path, fields, timeout);
+  const seq = ++asked;
+  const answer = await new Promise((resolve) => {
+    waiting.set(seq, resolve);
+    setTimeout(() => resolve({ ok: false, error: {} }), timeout);
+    socket.send(JSON.stringify({ type, seq, ...fields }));
+  });
+  waiting.delete(seq);
+  if (!answer.ok) throw Object.assign(new Error(answer.error.message ?? "no answer"), answer.error);
+  return answer.result;
+}
+
+setInterval(() => {
+  if (isOpen() && read) socket.send(JSON.stringify({ type: "ack", n: read }));
+}, 1000);
 
 async function checkAccess() {
   try {
@@ -127,7 +171,7 @@ function watch() {
     link.textContent = "no connection";
     link.classList.remove("part");
     $("marker").classList.add("stale");
-    const isClosed = source.readyState === EventSource.CLOSED;
+    const isClosed = socket.readyState === WebSocket.CLOSED;
     if (now - opened > (isClosed ? 1500 : 8000) && !document.hidden) {
       opened = now;
       listen();
@@ -412,8 +456,14 @@ function showAge() {
 
 // stop, e-stop, and the other buttons
 
-$("stop").onclick = () => act(() => request("POST", "/stop"), "Stopped.");
-$("estop").onclick = () => act(() => request("POST", "/estop"), "Emergency stop.");
+/** Stop by both ways at once: a socket may be broken without knowing it. */
+function halt(how) {
+  const byRequest = request("POST", `/${how}`, {});
+  return isOpen() ? Promise.any([command(how, `/${how}`), byRequest]).catch(() => byRequest) : byRequest;
+}
+
+$("stop").onclick = () => act(() => halt("stop"), "Stopped.");
+$("estop").onclick = () => act(() => halt("estop"), "Emergency stop.");
 $("cancel").onclick = () => act(() => request("POST", "/navigate/cancel"), "Goal cancelled.");
 $("explore").onclick = () => act(() => request("POST", "/explore/start"), "Exploring.");
 $("explore-resume").onclick = () => act(() => request("POST", "/explore/resume"), "Exploring again.");
@@ -422,10 +472,10 @@ $("stand").onclick = () => act(() => request("POST", "/cmd/StandUp", undefined, 
 $("lie").onclick = () => act(() => request("POST", "/cmd/StandDown", undefined, 30000), "Lying down.");
 $("take").onclick = () =>
   act(
-    () => request("POST", "/control/take"),
+    () => command("take", "/control/take"),
     (answer) => (answer.taken_from ? `Taken over from ${answer.taken_from}.` : "You drive."),
   );
-twice($("clear"), "Clear", "Press again to clear", () => act(() => request("POST", "/estop/clear"), "Cleared. Nothing resumes by itself."));
+twice($("clear"), "Clear", "Press again to clear", () => act(() => command("estop_clear", "/estop/clear"), "Cleared. Nothing resumes by itself."));
 
 /** Make a button ask for a second press before it acts. */
 function twice(button, text, sure, work) {
@@ -484,7 +534,7 @@ async function drive() {
   try {
     while (held.size) {
       const started = performance.now();
-      await request("POST", "/velocity", twist(), 1000);
+      await command("velocity", "/velocity", twist(), 1000);
       await pause(Math.max(0, SEND_MS - (performance.now() - started)));
     }
   } catch (error) {
@@ -492,7 +542,7 @@ async function drive() {
     explain(error);
   }
   // After the last velocity has been answered, so that nothing overtakes the zero.
-  await request("POST", "/velocity", { vx: 0, vy: 0, omega: 0 }, 1000).catch(() => {});
+  await command("velocity", "/velocity", { vx: 0, vy: 0, omega: 0 }, 1000).catch(() => {});
   isDriving = false;
   if (held.size) drive();
 }
@@ -537,7 +587,7 @@ pad.addEventListener("keydown", (event) => {
   if (event.code === "Space") {
     event.preventDefault();
     letGo();
-    act(() => request("POST", "/stop"), "Stopped.");
+    act(() => halt("stop"), "Stopped.");
   } else if (event.code in MOVES && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
     const isLatched = state?.gate?.latched;
@@ -563,7 +613,7 @@ document.addEventListener("visibilitychange", () => {
 addEventListener("keydown", (event) => {
   if (event.code === "Escape") {
     letGo();
-    act(() => request("POST", "/stop"), "Stopped.");
+    act(() => halt("stop"), "Stopped.");
   }
 });
 $("speed").oninput = () => ($("speed-value").textContent = `${Number($("speed").value).toFixed(2)} m/s`);

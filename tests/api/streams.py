@@ -4,7 +4,7 @@ Many requests at once go through it too, since the test client has one at a time
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +28,7 @@ class Stream:
         enough: Callable[[bytes], bool],
         limit_s: float = 10.0,
         method: str = "GET",
+        headers: Mapping[str, str] | None = None,
     ) -> "Stream":
         stream = cls()
         parts = urlsplit(url)
@@ -41,7 +42,7 @@ class Stream:
             "raw_path": parts.path.encode(),
             "query_string": parts.query.encode(),
             "root_path": "",
-            "headers": [(b"host", b"localhost:8000")],
+            "headers": [(b"host", b"localhost:8000"), *_encoded(headers or {})],
             "client": ("127.0.0.1", 5000),
             "server": ("127.0.0.1", 8000),
         }
@@ -62,6 +63,10 @@ class Stream:
         async with asyncio.timeout(limit_s):
             await app(scope, receive, send)
         return stream
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 def sse_events(body: bytes) -> list[tuple[str, str]]:

@@ -20,9 +20,13 @@ serve_import = pytest.mark.filterwarnings(
 
 
 @serve_import
-def test_serve_gets_two_applications_that_can_be_sent_to_replicas() -> None:
+def test_serve_gets_three_applications_that_can_be_sent_to_replicas() -> None:
     apps = build_apps(RhinoConfig())
-    assert [(app.name, app.route_prefix) for app in apps] == [("rest", "/"), ("mcp", "/mcp")]
+    assert [(app.name, app.route_prefix) for app in apps] == [
+        ("rest", "/"),
+        ("control", "/control"),
+        ("mcp", "/mcp"),
+    ]
     for app in apps:
         deployment = app.application._bound_deployment
         assert deployment.num_replicas == 1

@@ -207,10 +207,19 @@ def test_every_error_has_a_status() -> None:
 
 @pytest.mark.parametrize("name", ["x" * 65, "a\tb", "explorer", "Planner", "Assistant (kitchen)"])
 def test_an_unusable_client_name_is_refused(client: TestClient, world: World, name: str) -> None:
-    answer = client.post("/api/stop", headers={"X-Rhino-Client": name})
+    answer = client.post("/api/control/take", headers={"X-Rhino-Client": name})
     assert answer.status_code == 422
     assert answer.json()["code"] == "INVALID_REQUEST"
-    assert world.platform.calls == []
+    assert world.platform.holder == ""
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "explorer", "Assistant (kitchen)"])
+@pytest.mark.parametrize("path", ["stop", "estop"])
+def test_a_stop_is_not_refused_for_a_name(
+    client: TestClient, world: World, path: str, name: str
+) -> None:
+    assert client.post(f"/api/{path}", headers={"X-Rhino-Client": name}).status_code == 200
+    assert world.platform.calls == [f"{path} testclient"]
 
 
 def test_a_client_is_called_by_its_name_else_its_address(client: TestClient, world: World) -> None:

@@ -2,6 +2,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import ray.exceptions as rx
@@ -118,11 +119,12 @@ async def test_many_listeners_cost_the_actors_no_more_than_one() -> None:
     assert calls <= 4 * (most + 2)
 
 
-async def test_listeners_that_vanish_leave_nothing_behind() -> None:
-    world = World()
+async def test_listeners_that_vanish_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "LINGER_S", 0.0)
+    world = World(max_streams=200)
     app = create_api(world.handles())
     tasks = len(asyncio.all_tasks())
-    await asyncio.gather(*(Stream.read(app, "/api/events", has("state")) for _ in range(30)))
+    await asyncio.gather(*(Stream.read(app, "/api/events", has("state")) for _ in range(200)))
     await asyncio.sleep(0.01)
     assert app.state.services.streams.open == 0
     assert app.state.services.hubs["go2"].listeners == 0
@@ -130,7 +132,7 @@ async def test_listeners_that_vanish_leave_nothing_behind() -> None:
 
 
 async def test_a_stream_ends_after_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "STREAM_LIFE_S", 0.1)
+    monkeypatch.setattr(streams, "EVENT_LIFE_S", 0.1)
     app = create_api(World().handles())
     stream = await Stream.read(app, "/api/events", lambda body: False)
     assert stream.status == 200 and app.state.services.streams.open == 0
@@ -150,7 +152,7 @@ async def test_a_slow_listener_keeps_the_newest_of_each_kind_only() -> None:
         mailbox.put(Event("state", number, "{}"))
         if number in (3, 5):
             mailbox.put(Event("nav", number, "{}"))
-    assert [(event.name, event.id) for event in await mailbox.take()] == [
+    assert [(event.name, event.number) for event in await mailbox.take()] == [
         ("nav", 5),
         ("state", 9999),
     ]
@@ -193,3 +195,90 @@ async def test_a_lost_mapper_does_not_silence_the_stream() -> None:
     (state, *_) = [json.loads(data) for name, data in sse_events(stream.body) if name == "state"]
     assert state["pose"] is None and state["odom_pose"]["x"] == 1.0
     assert "mapper" in state["unavailable"]
+
+
+def ids(body: bytes) -> list[str]:
+    return [line[4:] for line in body.decode().split("\n") if line.startswith("id: ")]
+
+
+def hello_of(body: bytes) -> dict[str, Any]:
+    name, data = sse_events(body)[0]
+    assert name == "hello"
+    hello: dict[str, Any] = json.loads(data)
+    return hello
+
+
+async def test_who_comes_back_gets_what_it_missed_and_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    app = create_api(world.handles())
+    first = await Stream.read(app, "/api/events?client=ann", has(*ALL))
+    assert hello_of(first.body) == {
+        "robot": "go2",
+        "client": "ann",
+        "resumed": False,
+        "replayed": 0,
+    }
+    hub = app.state.services.hubs["go2"]
+    last = hub._last
+    await world.platform.estop("bob")
+    async with asyncio.timeout(5.0):  # nobody listens: it is the hub that watches on
+        while "bob" not in hub._newest["gate"].data:
+            await asyncio.sleep(0.005)
+        await world.platform.clear_estop("bob")
+        while "bob" in hub._newest["gate"].data:
+            await asyncio.sleep(0.005)
+    again = await Stream.read(
+        app, "/api/events", has("hello", "state"), headers={"Last-Event-ID": ids(first.body)[-1]}
+    )
+    assert hello_of(again.body)["resumed"] and hello_of(again.body)["replayed"] == 2
+    told = sse_events(again.body)
+    assert [name for name, _ in told if name not in ("state", "hello")] == ["gate", "gate"]
+    assert json.loads(told[1][1])["latched_by"] == "bob" and not json.loads(told[2][1])["latched"]
+    assert all(int(text.split("-")[1]) > last for text in ids(again.body))
+    app.state.services.close()
+
+
+@pytest.mark.parametrize(
+    "last", ["0badc0de-5", "LIFE-999999", "LIFE-x", "-", "", "4", "LIFE-²", "é"]
+)
+async def test_an_id_that_says_nothing_gets_the_whole_state(last: str) -> None:
+    app = create_api(World().handles())
+    await Stream.read(app, "/api/events", has("state"))
+    life = app.state.services.hubs["go2"]._life
+    headers = {"Last-Event-ID": last.replace("LIFE", life)}
+    stream = await Stream.read(app, "/api/events", has(*ALL), headers=headers)
+    assert not hello_of(stream.body)["resumed"]
+    app.state.services.close()
+
+
+async def test_a_new_server_is_noticed_by_its_ids() -> None:
+    world = World()
+    old = create_api(world.handles())
+    first = await Stream.read(old, "/api/events", has(*ALL))
+    old.state.services.close()
+    new = create_api(world.handles())
+    stream = await Stream.read(
+        new, "/api/events", has(*ALL), headers={"Last-Event-ID": ids(first.body)[-1]}
+    )
+    assert not hello_of(stream.body)["resumed"]
+    assert ids(stream.body)[0].split("-")[0] != ids(first.body)[0].split("-")[0]
+    new.state.services.close()
+
+
+async def test_the_ring_is_bounded_and_says_when_something_fell_out() -> None:
+    hub = create_api(World().handles()).state.services.hubs["go2"]
+    for number in range(1000):
+        hub._tell("gate", json.dumps({"number": number}))
+        hub._tell("map_update", "{}")
+    assert len(hub._ring.events) <= events.RING_LENGTH
+    assert sum(1 for event in hub._ring.events if event.name == "map_update") == 1
+    assert hub._ring.size == sum(len(event.data) for event in hub._ring.events)
+    oldest = hub._ring.events[0].number
+    assert hub._missed(f"{hub._life}-{oldest - 1}") is not None
+    assert hub._missed(f"{hub._life}-{oldest - 3}") is None
+    assert [e.number for e in hub._missed(f"{hub._life}-{hub._last - 1}")] == [hub._last]
+    hub._tell("nav", "x" * (events.RING_BYTES + 1))
+    assert hub._ring.size <= events.RING_BYTES, "one event that is too large for it is not kept"
+    assert hub._missed(f"{hub._life}-{hub._last - 1}") is None

@@ -64,6 +64,31 @@ def test_control_is_taken_and_given_back(client: TestClient) -> None:
     assert client.post("/api/control/release", headers=BOB).json()["holder"] == ""
 
 
+def test_control_is_taken_from_the_one_who_was_named_only(client: TestClient) -> None:
+    client.post("/api/velocity", json={"vx": 0.1, "vy": 0, "omega": 0}, headers=ANN)
+    refused = client.post("/api/control/take", json={"from": "carl"}, headers=BOB)
+    assert refused.status_code == 409 and refused.json()["holder"] == "ann"
+    taken = client.post("/api/control/take", json={"from": "ann"}, headers=BOB).json()
+    assert taken["holder"] == "bob" and taken["taken_from"] == "ann"
+
+
+@pytest.mark.parametrize("body", ['{"from": 3}', '{"form": "ann"}', "[]"])
+def test_a_take_over_that_makes_no_sense_takes_nothing(
+    client: TestClient, world: World, body: str
+) -> None:
+    assert client.post("/api/control/take", content=body, headers=BOB).status_code == 422
+    assert world.platform.holder == ""
+
+
+def test_a_lease_is_kept_by_its_holder_only(client: TestClient, world: World) -> None:
+    gone = client.post("/api/control/keep", headers=ANN)
+    assert gone.status_code == 409 and gone.json()["code"] == "NOT_HOLDER"
+    client.post("/api/control/take", headers=ANN)
+    assert client.post("/api/control/keep", headers=ANN).json()["holder"] == "ann"
+    held = client.post("/api/control/keep", headers=BOB)
+    assert held.status_code == 409 and held.json()["holder"] == "ann"
+
+
 def test_stop_stands_still_and_ends_goal_and_mission(client: TestClient, world: World) -> None:
     client.post("/api/navigate", json={"x": 1, "y": 1})
     client.post("/api/explore/start")

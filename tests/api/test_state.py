@@ -118,6 +118,13 @@ def test_state_names_the_parts_that_do_not_answer(client: TestClient, world: Wor
     assert client.get("/api/state").json()["simulated"] is True
 
 
+def test_the_gate_log_is_read_on_from_a_stamp(client: TestClient) -> None:
+    (line,) = client.get("/api/gate/log?since=0.5").json()
+    assert line["message"].endswith(".")
+    assert client.get("/api/gate/log", params={"since": line["stamp"]}).json() == []
+    assert client.get("/api/gate/log?since=nan").status_code == 422
+
+
 def test_the_gate_log_tells_why_it_stopped(client: TestClient) -> None:
     (line,) = client.get("/api/gate/log").json()
     assert line["event"] == "stop" and line["reason"] == "STOPPED"

@@ -25,6 +25,7 @@ from rhino_actors.errors import (
     MissionRunning,
     NoGoal,
     NoMission,
+    NotHolder,
     NotSimulated,
     PoiNotFound,
     SupersededRequest,
@@ -57,6 +58,7 @@ from rhino_actors.messages.platform import (
     Posture,
     RobotStatus,
     SportResult,
+    TakeOver,
     VelocityAnswer,
 )
 from rhino_actors.messages.poi import Poi
@@ -180,8 +182,9 @@ class FakePlatform:
                 return None
             await asyncio.sleep(0.005)
 
-    async def gate_log(self) -> tuple[GateDecision, ...]:
-        return (GateDecision(1.0, 2.0, "stop", "ann", "STOPPED", "ann stopped the robot."),)
+    async def gate_log(self, after: float = -math.inf) -> tuple[GateDecision, ...]:
+        line = GateDecision(1.0, 2.0, "stop", "ann", "STOPPED", "ann stopped the robot.")
+        return (line,) if line.stamp > after else ()
 
     def _check(self, client: str, rank: Rank, take: bool = False) -> None:
         if self.latched_by:
@@ -198,6 +201,27 @@ class FakePlatform:
         self._check(client, rank, take)
         self.epoch += 1
         return self.epoch
+
+    async def take(self, client: str, taking_from: str | None = None) -> TakeOver:
+        before = self.holder
+        if taking_from is not None and before not in ("", client, taking_from):
+            raise ControlHeld("", "", before)
+        self._check(client, Rank.HUMAN, take=True)
+        self.epoch += 1
+        return TakeOver(self.gate(), "" if before == client else before)
+
+    async def keep(self, client: str) -> GateStatus:
+        self.calls.append(f"keep {client}")
+        if not self.holder:
+            raise NotHolder()
+        self._check(client, Rank.AGENT)
+        return self.gate()
+
+    async def lose(self, client: str) -> None:
+        self.calls.append(f"lose {client}")
+        if self.holder == client:
+            self.twists.append((Twist2D(), client, Rank.HUMAN))
+            self.holder, self.rank = "", None
 
     async def release(self, client: str) -> None:
         self.calls.append(f"release {client}")

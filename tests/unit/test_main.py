@@ -1,5 +1,6 @@
 """What deploy knows without a cluster."""
 
+import asyncio
 import dataclasses
 import os
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from rhino_actors import main
 from rhino_actors.config import RhinoConfig, with_paths
 from rhino_actors.errors import AlreadyRunning, DeployError, PortTaken
 from rhino_actors.main import _check_port
@@ -125,3 +127,20 @@ def test_last_line_of_an_error_says_what_it_is_about() -> None:
     assert last_line(RuntimeError("Traceback\n  File x\nConfigError: no such world\n\n")) == (
         "ConfigError: no such world"
     )
+
+
+async def test_a_server_that_is_not_well_is_told_from_one_that_is() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readline()
+        is_well = b"/api/control/health" not in asked
+        writer.write(b"HTTP/1.1 200 OK\r\n" if is_well else b"HTTP/1.1 503 No\r\n")
+        writer.write(b"X-Rhino-App: rest\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    heads = [await main._health("127.0.0.1", port, path) for path in main.HEALTH_PATHS]
+    server.close()
+    assert b"X-Rhino-App: rest" in heads[0] and heads[1] == b""
+    assert await main._health("127.0.0.1", port, "/api/health") == b"", "nobody listens any more"

@@ -1062,3 +1062,44 @@ async def test_no_one_waits_longer_than_the_longest_long_poll(
 def test_the_actor_builds_the_driver_that_the_configuration_names() -> None:
     actor = PlatformActor(CONFIG)
     assert isinstance(actor._driver, FakePlatform)
+
+
+# who holds it
+
+
+async def test_a_lost_connection_is_zero_on_the_wire_at_once() -> None:
+    rig = await Rig().start()
+    await rig.actor.velocity(AHEAD, "anna")
+    await rig.step(0.1)
+    assert rig.fake.wire[-1][1] == AHEAD
+    await rig.actor.lose("bob")
+    assert rig.fake.wire[-1][1] == AHEAD, "another one's connection is nothing to the robot"
+    await rig.actor.lose("anna")
+    assert rig.fake.wire[-1] == (rig.clock.now, ZERO), "without waiting for a tick or the dead-man"
+    gate = (await rig.actor.status()).gate
+    assert gate.holder == "" and gate.applied_since == rig.clock.now
+    assert gate.reason == StopReason.CLIENT_LOST
+
+
+async def test_letting_go_is_zero_on_the_wire_at_once() -> None:
+    rig = await Rig().start()
+    await rig.actor.velocity(AHEAD, "anna")
+    await rig.step(0.1)
+    await rig.actor.release("anna")
+    assert rig.fake.wire[-1] == (rig.clock.now, ZERO)
+
+
+async def test_control_is_taken_and_kept_through_the_actor() -> None:
+    rig = await Rig().start()
+    await rig.actor.claim("explorer", Rank.MISSION)
+    took = await rig.actor.take("anna", "explorer")
+    assert took.taken_from == "explorer" and took.gate.holder == "anna"
+    await rig.step(GATE.holder_timeout_s - 0.2)
+    assert (await rig.actor.keep("anna")).holder == "anna"
+    await rig.step(GATE.holder_timeout_s - 0.2)
+    with pytest.raises(ControlHeld):
+        await rig.actor.keep("bob")
+    known = (await rig.actor.gate_log())[-1].stamp
+    await rig.step(POLL)
+    await rig.actor.stop("bob")
+    assert {line.event for line in await rig.actor.gate_log(known)} == {"stop"}

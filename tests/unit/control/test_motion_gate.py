@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rhino_actors.config import GateConfig
+from rhino_actors.control.gate_log import LOG_LENGTH, sentence
 from rhino_actors.control.motion_gate import (
     KEPT_CANCELS,
-    LOG_LENGTH,
     Health,
     MotionGate,
     MotionKind,
@@ -23,6 +23,7 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidRequest,
     NotConnected,
+    NotHolder,
     RobotFallen,
     SupersededRequest,
 )
@@ -56,7 +57,7 @@ def tick(
     twist = wanted if intent.kind is MotionKind.PATH else intent.twist
     out = gate.output(twist, now, obstacle=obstacle)
     if out is not None:
-        gate.sent(out)
+        gate.sent(out, now)
     return out
 
 
@@ -797,7 +798,7 @@ def test_a_second_jump_prolongs_the_hold() -> None:
 
 def test_small_steps_and_steps_that_the_speed_explains_are_no_jump() -> None:
     gate = make_gate()
-    gate.sent(Twist2D(1.0))
+    gate.sent(Twist2D(1.0), 1.0)
     gate.observe_odometry(odometry(1, 1.0, x=0.0), 1.0)
     gate.observe_odometry(odometry(2, 1.02, x=0.1), 1.02)
     gate.observe_odometry(odometry(3, 1.62, x=0.7), 1.62)
@@ -970,7 +971,7 @@ def test_the_log_is_bounded_and_ticks_write_nothing() -> None:
         with pytest.raises(InvalidRequest):
             gate.velocity(Twist2D(math.nan), f"client {k}", Rank.HUMAN, 0.3)
     assert len(gate.log(0.3)) <= LOG_LENGTH
-    assert len(gate._noted) <= LOG_LENGTH
+    assert len(gate._log._noted) <= LOG_LENGTH
 
 
 def test_who_held_on_while_refused_does_not_get_the_robot_by_anothers_stop() -> None:
@@ -998,3 +999,116 @@ def test_what_was_asked_for_before_a_stop_claims_nothing() -> None:
     assert gate.claim("anna", Rank.HUMAN, 0.3, stops=gate.stops) > 0
     gate.estop("bert", 0.4)
     assert gate.stops == asked + 2
+
+
+# the lease
+
+
+def test_a_kept_lease_does_not_go_stale_and_an_unkept_one_does() -> None:
+    gate = make_gate()
+    gate.take("anna", 0.0)
+    for k in range(10):
+        gate.keep("anna", 2.0 * k)
+    assert gate.holder(18.0 + CONFIG.holder_timeout_s - 0.1) == "anna"
+    assert gate.status(18.1).lease_s == CONFIG.holder_timeout_s
+    late = 18.0 + CONFIG.holder_timeout_s + 0.1
+    assert gate.holder(late) == "" and gate.status(late).lease_s == 0.0
+    with pytest.raises(NotHolder):
+        gate.keep("anna", late)
+    assert gate.holder(late) == "", "a lease that ran out does not come back by being kept"
+
+
+def test_keeping_a_lease_keeps_nothing_moving() -> None:
+    gate = make_gate()
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 0.0)
+    for k in range(1, 7):
+        gate.keep("anna", k * 0.05)
+        out = tick(gate, k * 0.05)
+    assert out == ZERO and gate.status(0.3).reason == StopReason.DEAD_MAN
+
+
+def test_another_ones_lease_cannot_be_kept() -> None:
+    gate = make_gate()
+    gate.take("anna", 0.0)
+    with pytest.raises(ControlHeld) as refused:
+        gate.keep("bob", 0.1)
+    assert refused.value.holder == "anna"
+
+
+def test_a_take_over_says_from_whom_and_takes_from_nobody_else() -> None:
+    gate = make_gate()
+    assert gate.take("anna", 0.0, taking_from="somebody who is gone") == ""
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 0.1)
+    assert gate.take("bob", 0.2, taking_from="anna") == "anna"
+    assert tick(gate, 0.21) == ZERO, "what the one before drove has ended"
+    with pytest.raises(ControlHeld) as refused:
+        gate.take("carl", 0.3, taking_from="anna")
+    assert refused.value.holder == "bob" and gate.holder(0.3) == "bob"
+    assert gate.take("bob", 0.4) == "", "he has it already"
+
+
+def test_a_take_over_beats_missions_and_agents_and_they_do_not_take_back() -> None:
+    gate = make_gate()
+    gate.claim("explorer", Rank.MISSION, 0.0)
+    assert gate.take("anna", 0.1) == "explorer"
+    for name, rank in (("explorer", Rank.MISSION), ("assistant", Rank.AGENT)):
+        with pytest.raises(ControlHeld) as refused:
+            gate.claim(name, rank, 0.2, take=True)
+        assert refused.value.holder == "anna"
+
+
+def test_a_lost_connection_ends_what_it_drove_by_hand_and_nothing_else() -> None:
+    gate = make_gate()
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 0.0)
+    assert not gate.lose("bob", 0.01)
+    assert tick(gate, 0.02) == AHEAD
+    assert gate.lose("anna", 0.03)
+    assert [tick(gate, 0.03 + k * TICK) for k in range(5)] == [ZERO] * 5
+    status = gate.status(0.1)
+    assert status.holder == "" and status.reason == StopReason.CLIENT_LOST
+    assert "anna" in status.message
+    epoch = gate.claim("anna", Rank.HUMAN, 1.0)
+    gate.start_path(make_path(epoch), 1.0)
+    assert not gate.lose("anna", 1.1) and gate.kind is MotionKind.PATH
+
+
+# why
+
+
+def test_every_reason_has_a_sentence() -> None:
+    for reason in StopReason:
+        assert sentence(reason).endswith(".")
+
+
+def test_the_log_is_read_on_from_the_newest_line_that_is_known() -> None:
+    gate = make_gate()
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 1.0)
+    known = gate.log(1.0)[-1].stamp
+    gate.stop("bob", 2.0)
+    newer = gate.log(2.0, known)
+    assert [line.event for line in newer] == ["zero", "stop"]
+    assert all(line.message == "Stopped by bob." for line in newer)
+    assert gate.log(2.0, newer[-1].stamp) == ()
+    assert gate.log(62.1) == (), "a minute later it is forgotten"
+
+
+def test_a_hold_is_told_as_a_sentence() -> None:
+    gate = make_gate()
+    epoch = gate.claim("anna", Rank.HUMAN, 0.0)
+    gate.start_path(make_path(epoch), 0.0)
+    gate.observe(dataclasses.replace(HEALTHY, lidar_age=2.0), 0.1)
+    tick(gate, 0.1)
+    assert gate.status(0.1).message == sentence(StopReason.STALE_LIDAR)
+    assert gate.log(0.1)[-1].message == sentence(StopReason.STALE_LIDAR)
+
+
+def test_it_is_known_since_when_a_twist_is_sent() -> None:
+    gate = make_gate()
+    gate.velocity(AHEAD, "anna", Rank.HUMAN, 0.0)
+    tick(gate, 0.01)
+    tick(gate, 0.06)
+    assert gate.status(0.06).applied_since == 0.01
+    gate.estop("bob", 0.07)
+    tick(gate, 0.08)
+    tick(gate, 0.13)
+    assert gate.status(0.13).applied_since == 0.08
