@@ -368,6 +368,22 @@ class PoiNotFound(StorageError):
     default_hint = "GET /api/pois lists them."
 
 
+class PoiListChanged(StorageError):
+    """An order was given that does not name each place of the robot."""
+
+    code = "POI_LIST_CHANGED"
+    default_message = "The order does not name each place once."
+    default_hint = "List the places again: GET /api/pois; give the ids of all of them."
+
+
+class PoiFileInvalid(StorageError):
+    """A file of places that cannot be read, or that names what is not there. Nothing was taken over."""
+
+    code = "POI_FILE_INVALID"
+    default_message = "The file is no list of places that rhino can read."
+    default_hint = "GET /api/pois/export shows what such a file looks like."
+
+
 class InvalidLabel(StorageError):
     code = "INVALID_LABEL"
     default_message = "The label cannot be used."

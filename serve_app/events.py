@@ -18,6 +18,7 @@ from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.missions import MissionStatus
 from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
+from rhino_actors.messages.poi import Poi
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event
 
@@ -85,6 +86,7 @@ class EventHub:
         self._told_localisation: tuple[str, str] | None = None
         self._map: MapVersion = NO_VERSION
         self._pois = -1
+        self._places: dict[str, Poi] = {}
 
     @property
     def listeners(self) -> int:
@@ -203,9 +205,24 @@ class EventHub:
 
     async def _watch_pois(self) -> None:
         version = await self._handles.poi_store.version()
-        if version != self._pois:
-            self._pois = version
-            self._tell("poi_update", json.dumps({"version": version}))
+        if version == self._pois:
+            return
+        pois = await self._handles.poi_store.list_pois(self._robot.name)
+        now = {poi.id: poi for poi in pois}
+        is_first = self._pois < 0
+        before = now if is_first else self._places
+        changed = {
+            "version": version,
+            # Who saw another version last has missed an event, and lists the places again.
+            "since": None if is_first else self._pois,
+            "added": [key for key in now if key not in before],
+            "changed": [key for key in now if key in before and now[key] != before[key]],
+            "removed": [key for key in before if key not in now],
+            "reordered": [key for key in before if key in now]
+            != [key for key in now if key in before],
+        }
+        self._pois, self._places = version, now
+        self._tell("poi_update", json.dumps(changed))
 
     async def _tell_state(self) -> None:
         while True:

@@ -6,7 +6,7 @@ calls out and turns what goes wrong on the way into `ActorUnavailable` (restarti
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -34,7 +34,7 @@ from rhino_actors.messages.platform import (
     SportResult,
     VelocityAnswer,
 )
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.messages.sensors import CameraFrame
 
 CALL_TIMEOUT_S = 5.0  # an actor answers in milliseconds; this is "something is wrong"
@@ -138,7 +138,19 @@ class PoiCalls(Protocol):
     ) -> Poi: ...
     async def list_pois(self, robot: str) -> tuple[Poi, ...]: ...
     async def get(self, poi_id: str) -> Poi: ...
-    async def rename(self, poi_id: str, label: str) -> Poi: ...
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi: ...
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]: ...
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes: ...
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]: ...
     async def delete(self, poi_id: str) -> None: ...
     async def version(self) -> int: ...
     async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap: ...

@@ -130,7 +130,18 @@ class PoiRequest(RequestModel):
 
 
 class PoiChange(RequestModel):
-    label: Text = Field(description="1 to 200 characters", examples=["charging dock"])
+    """A new label, a new place, or both; what is left out stays."""
+
+    label: Text | None = Field(None, description="1 to 200 characters", examples=["charging dock"])
+    x: Finite | None = Field(None, description="[m] on the map that the place lies on")
+    y: Finite | None = Field(None, description="[m] on the map that the place lies on")
+    z: Finite | None = Field(None, description="[m]")
+
+
+class PoiOrder(RequestModel):
+    ids: list[Text] = Field(
+        description="ids of all places of the robot, each once, in the new order", max_length=10_000
+    )
 
 
 class SaveMapRequest(RequestModel):

@@ -1,7 +1,7 @@
 """PoiStore: the one actor that writes the database."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import ray
@@ -16,10 +16,11 @@ from rhino_actors.mapping import (
     unpack_zip,
 )
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.storage.database import Database
 from rhino_actors.storage.map_db import MapDatabase
 from rhino_actors.storage.poi_db import PoiDatabase
+from rhino_actors.storage.poi_files import read_places, to_csv, to_geojson
 
 
 class PoiStore:
@@ -46,7 +47,7 @@ class PoiStore:
 
     @ray.method
     async def list_pois(self, robot: str) -> tuple[Poi, ...]:
-        """Return a robot's places, oldest first. Raises StorageError."""
+        """Return a robot's places in their order. Raises StorageError."""
         return await self._database.list_pois(robot)
 
     @ray.method
@@ -55,9 +56,35 @@ class PoiStore:
         return await self._database.get(poi_id)
 
     @ray.method
-    async def rename(self, poi_id: str, label: str) -> Poi:
-        """Give a place another label. Raises PoiNotFound, InvalidLabel, StorageError."""
-        return await self._database.rename(poi_id, label)
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi:
+        """Rename or move a place. Raises PoiNotFound, InvalidLabel, InvalidRequest, StorageError."""
+        return await self._database.change(poi_id, label, x, y, z)
+
+    @ray.method
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]:
+        """Put all places of a robot in this order. Raises PoiListChanged, StorageError."""
+        return await self._database.order(robot, ids)
+
+    @ray.method
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes:
+        """Return a robot's places as a file. Raises StorageError."""
+        write = {"csv": to_csv, "geojson": to_geojson}[kind]
+        return await asyncio.to_thread(write, await self._database.list_pois(robot))
+
+    @ray.method
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]:
+        """Store the places of a file, all or none; see `PoiDatabase.take_over`. Raises PoiFileInvalid, StorageError."""
+        entries = await asyncio.to_thread(read_places, content)
+        return await self._database.take_over(robot, entries, map_id, rebind=rebind)
 
     @ray.method
     async def delete(self, poi_id: str) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from rhino_actors.errors import InvalidLabel, StorageError
 
-SCHEMA_VERSION = 2  # `PRAGMA user_version` of the files that this module writes
+SCHEMA_VERSION = 3  # `PRAGMA user_version` of the files that this module writes
 BUSY_TIMEOUT_S = 2.0  # the API gives a call up after 5 s, and the hint must reach the client before
 MAX_LABEL_LENGTH = 200  # characters
 
@@ -40,6 +40,8 @@ pois = sa.Table(
     sa.Column("seq", sa.Integer, primary_key=True),  # order of creation
     sa.Column("id", sa.Text, nullable=False, unique=True),
     sa.Column("robot", sa.Text, nullable=False, index=True),
+    # Since schema 3: where it stands in the robot's list, lowest first; gaps do not matter.
+    sa.Column("position", sa.Integer, nullable=False, server_default="0"),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("x", sa.Double, nullable=False),
     sa.Column("y", sa.Double, nullable=False),
@@ -203,9 +205,17 @@ def _prepare(path: Path) -> None:
             _metadata.create_all(connection)
             if version == 0:
                 connection.execute(changes.insert().values(id=1, count=0))
+            elif version < 3:
+                _upgrade_3(connection)
             connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
         connection.exec_driver_sql("COMMIT")
         _write_ahead(connection)
+
+
+def _upgrade_3(connection: sa.Connection) -> None:
+    """Bring the tables of schema 1 or 2 to schema 3: places have a position, at first that of their creation."""
+    connection.exec_driver_sql("ALTER TABLE pois ADD COLUMN position INTEGER NOT NULL DEFAULT 0")
+    connection.execute(pois.update().values(position=pois.c.seq))
 
 
 def _write_ahead(connection: sa.Connection) -> None:

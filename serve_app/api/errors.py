@@ -38,6 +38,8 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.PlanningError, 409),
     (e.MissionError, 409),
     (e.PoiNotFound, 404),
+    (e.PoiListChanged, 409),
+    (e.PoiFileInvalid, 422),
     (e.InvalidLabel, 422),
     (e.MapTooLarge, 413),
     (e.MapFileInvalid, 422),

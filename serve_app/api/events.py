@@ -24,9 +24,9 @@ async def events(mailbox: MailboxDep) -> AsyncIterator[ServerSentEvent]:
     `state` (StateEvent) several times a second · `gate` (Gate) when holder, latch or reason change · `nav`
     (NavigateStatus, with the path) and `mission` (Mission) on each change · `localisation` (Localisation) when its
     state or sentence changes · `map_update` {epoch, seq, empty} at most twice a second: fetch /map again ·
-    `poi_update` {version}: fetch /pois again. A client that is slow misses what was overtaken. The stream ends after
-    five minutes or 4 MB; event sources connect again by themselves. 503 with code TOO_MANY_STREAMS when too many are
-    open.
+    `poi_update` {version, since, added, changed, removed (ids), reordered}: who did not see version `since`, or is told
+    null, fetches /pois again. A client that is slow misses what was overtaken. The stream ends after five minutes or
+    4 MB; event sources connect again by themselves. 503 with code TOO_MANY_STREAMS when too many are open.
     """
     allowance = Allowance(EVENT_BYTES)
     yield ServerSentEvent(comment="rhino", retry=RECONNECT_MS)

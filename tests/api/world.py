@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from rhino_actors.errors import (
     NoGoal,
     NoMission,
     NotSimulated,
+    PoiListChanged,
     PoiNotFound,
     SupersededRequest,
     UnknownCommand,
@@ -59,8 +60,9 @@ from rhino_actors.messages.platform import (
     SportResult,
     VelocityAnswer,
 )
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.messages.sensors import CameraFrame
+from rhino_actors.storage.poi_files import read_places, to_csv, to_geojson
 from serve_app.handles import Actor, Handles, Robot
 from tests.fakes import FakeHandle
 
@@ -485,11 +487,47 @@ class FakePois:
             raise PoiNotFound()
         return self.pois[poi_id]
 
-    async def rename(self, poi_id: str, label: str) -> Poi:
-        self._check(label)
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi:
+        given = {"label": label, "x": x, "y": y, "z": z}
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if not values:
+            raise InvalidRequest()
+        if label is not None:
+            self._check(label)
         self.changes += 1
-        self.pois[poi_id] = replace(await self.get(poi_id), label=label)
+        self.pois[poi_id] = replace(await self.get(poi_id), **values)
         return self.pois[poi_id]
+
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]:
+        if sorted(ids) != sorted(poi.id for poi in await self.list_pois(robot)):
+            raise PoiListChanged()
+        self.changes += 1
+        self.pois = {
+            **{key: poi for key, poi in self.pois.items() if poi.robot != robot},
+            **{key: self.pois[key] for key in ids},
+        }
+        return await self.list_pois(robot)
+
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes:
+        pois = await self.list_pois(robot)
+        return to_csv(pois) if kind == "csv" else to_geojson(pois)
+
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]:
+        taken = []
+        for entry in read_places(content):
+            own = entry.map_id if entry.has_map_id and not rebind else map_id
+            poi = await self.add(robot, entry.label, entry.x, entry.y, entry.z, own)
+            taken.append(poi)
+        return tuple(taken)
 
     async def delete(self, poi_id: str) -> None:
         await self.get(poi_id)
