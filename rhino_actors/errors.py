@@ -343,7 +343,7 @@ class MissionError(RhinoError):
 class MissionRunning(MissionError):
     code = "MISSION_RUNNING"
     default_message = "A mission runs already."
-    default_hint = "Stop it first: POST /api/explore/stop."
+    default_hint = "Stop it first: POST /api/explore/stop, or /api/patrol/stop."
 
 
 class NoMission(MissionError):
@@ -416,6 +416,12 @@ class MapNameTaken(StorageError):
     code = "MAP_NAME_TAKEN"
     default_message = "Another saved map has this name."
     default_hint = "Choose another name, or rename or delete the other map first."
+
+
+class MissionNotFound(StorageError):
+    code = "MISSION_NOT_FOUND"
+    default_message = "There is no such mission in the log."
+    default_hint = "GET /api/missions or rhino missions lists them."
 
 
 class MapInUse(StorageError):

@@ -44,6 +44,7 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.MapTooLarge, 413),
     (e.MapFileInvalid, 422),
     (e.MapNotFound, 404),
+    (e.MissionNotFound, 404),
     (e.MapNameTaken, 409),
     (e.MapInUse, 409),
     (e.StorageError, 503),

@@ -22,6 +22,7 @@ from rhino_actors.errors import (
     MapInUse,
     MapNameTaken,
     MapNotFound,
+    MissionNotFound,
     MissionRunning,
     NoGoal,
     NoMission,
@@ -37,7 +38,15 @@ from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.missions import MissionState, MissionStatus
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionKind,
+    MissionPhase,
+    MissionRecord,
+    MissionState,
+    MissionStatus,
+    PatrolRequest,
+)
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
@@ -431,17 +440,25 @@ class FakeExplorer:
     def __init__(self) -> None:
         self.mission = MissionStatus()
         self.started_by: list[tuple[str, Rank]] = []
+        self.requests: list[ExploreRequest | PatrolRequest] = []
 
-    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus:
-        if self.mission.state.is_active:
-            raise MissionRunning()
-        self.started_by.append((client, rank))
-        return self._set(MissionState.RUNNING, client)
+    async def start(
+        self, client: str, rank: Rank = Rank.HUMAN, request: ExploreRequest = ExploreRequest()
+    ) -> MissionStatus:
+        return self._start(client, rank, request)
+
+    async def start_patrol(self, client: str, rank: Rank, request: PatrolRequest) -> MissionStatus:
+        return self._start(client, rank, request)
 
     async def stop(self, client: str) -> MissionStatus:
         if not self.mission.state.is_active:
             raise NoMission()
         return self._set(MissionState.CANCELLED, client)
+
+    async def pause(self, client: str) -> MissionStatus:
+        if self.mission.state is not MissionState.RUNNING:
+            raise NoMission()
+        return self._set(MissionState.PAUSED, client)
 
     async def resume(self, client: str) -> MissionStatus:
         if self.mission.state is not MissionState.PAUSED:
@@ -450,6 +467,26 @@ class FakeExplorer:
 
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus:
         return self.mission
+
+    def _start(
+        self, client: str, rank: Rank, request: ExploreRequest | PatrolRequest
+    ) -> MissionStatus:
+        if self.mission.state.is_active:
+            raise MissionRunning()
+        self.started_by.append((client, rank))
+        self.requests.append(request)
+        patrols = isinstance(request, PatrolRequest)
+        self.mission = MissionStatus(
+            kind=MissionKind.PATROL if patrols else MissionKind.EXPLORE,
+            id=f"mission-{len(self.requests)}",
+            phase=MissionPhase.CHOOSING,
+            home=Pose2D(1.0, 2.0),
+            area=request.area,
+            limits=request.limits,
+            skipped=request.skipped if isinstance(request, PatrolRequest) else (),
+            seq=self.mission.seq,
+        )
+        return self._set(MissionState.RUNNING, client)
 
     def _set(self, state: MissionState, client: str) -> MissionStatus:
         self.mission = replace(self.mission, state=state, client=client, seq=self.mission.seq + 1)
@@ -462,6 +499,7 @@ class FakePois:
         self.maps: dict[str, tuple[SavedMap, MapContent]] = {}
         self.running: dict[str, tuple[int, str]] = {}
         self.imported: list[Mapping[str, bytes]] = []
+        self.missions: dict[str, tuple[MissionRecord, bytes | None]] = {}
         self.changes = 0
 
     async def add(
@@ -596,6 +634,26 @@ class FakePois:
     async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None:
         since, map_id = self.running.get(robot, (0, ""))
         return self.maps[map_id][0] if since == epoch and map_id in self.maps else None
+
+    async def list_missions(self, robot: str, limit: int = 50) -> tuple[MissionRecord, ...]:
+        of_robot = [record for record, _ in self.missions.values() if record.robot == robot]
+        return tuple(replace(record, goals=(), skipped=()) for record in of_robot[::-1][:limit])
+
+    async def get_mission(self, mission_id: str) -> MissionRecord:
+        if mission_id not in self.missions:
+            raise MissionNotFound()
+        return self.missions[mission_id][0]
+
+    async def mission_picture(self, mission_id: str) -> bytes:
+        await self.get_mission(mission_id)
+        picture = self.missions[mission_id][1]
+        if picture is None:
+            raise MissionNotFound("This mission has no picture.")
+        return picture
+
+    async def delete_mission(self, mission_id: str) -> None:
+        await self.get_mission(mission_id)
+        del self.missions[mission_id]
 
     @staticmethod
     def _check(label: str) -> None:
