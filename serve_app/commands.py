@@ -1,8 +1,9 @@
 """What a client can do to a robot, once for REST and MCP: each function is one act, made of calls to actors."""
 
 import asyncio
+import difflib
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -60,6 +61,7 @@ from serve_app.schemas import (
 STOP_PATIENCE_S = 1.0
 DRIVE_PERIOD_S = 0.1  # well within the gate's dead-man
 MAX_DRIVE_S = 5.0
+MAX_COMPARED = 200  # characters of a name that is compared with labels, which have no more
 # Before another map is loaded: how long a robot that was stopped may take to stand, and what counts as standing.
 STAND_PATIENCE_S = 3.0
 STANDS_BELOW = (0.05, 0.1)  # [m/s] and [rad/s] of the measured twist
@@ -316,6 +318,37 @@ async def wait_for_goal(
     return nav
 
 
+async def wait_for_mission(
+    robot: Robot,
+    mission_id: str,
+    timeout: float,
+    client: str,
+    report: Callable[[MissionStatus], Awaitable[None]],
+) -> MissionStatus:
+    """Wait until the mission ended, for at most `timeout` seconds; return its status then.
+
+    When the caller is cancelled while it waits, this mission is stopped: nobody is left who asked for it.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    try:
+        now = await robot.explorer.status()
+        while now.id == mission_id and now.state.is_active and loop.time() < end:
+            await report(now)
+            left = end - loop.time()
+            newer, _ = await asyncio.gather(
+                robot.explorer.status(now.seq, wait=max(0.0, min(1.0, left))),
+                asyncio.sleep(max(0.0, min(0.25, left))),
+            )
+            now = newer
+    except asyncio.CancelledError:
+        with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
+            if (await robot.explorer.status()).id == mission_id:
+                await _ended(robot.explorer.stop(client))
+        raise
+    return now
+
+
 async def explore(
     robot: Robot, request: ExploreRequest, *, client: str, rank: Rank
 ) -> MissionStatus:
@@ -469,13 +502,26 @@ async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
     found = [poi for poi in pois if poi.id == name]
     found = found or [poi for poi in pois if poi.label.strip().casefold() == wanted]
     if not found:
-        raise PoiNotFound(f"There is no place called {name[:200]!r}.", "list_pois lists them.")
+        near = _near(wanted, pois)
+        hint = f"Near it: {', '.join(repr(label) for label in near)}. " if near else ""
+        raise PoiNotFound(
+            f"There is no place called {name[:200]!r}.", f"{hint}list_pois lists them all."
+        )
     if len(found) > 1:
         raise InvalidRequest(
             f"{len(found)} places are called {name[:200]!r}.",
             f"Give an id: {', '.join(poi.id for poi in found[:10])}.",
         )
     return found[0]
+
+
+def _near(wanted: str, pois: Iterable[Poi]) -> list[str]:
+    """Return the labels, three at most, that may have been meant: like it, or with all of it or a word of it within."""
+    labels = {poi.label.strip().casefold(): poi.label for poi in pois}
+    words = {word for word in wanted.split() if len(word) > 2}
+    like = difflib.get_close_matches(wanted[:MAX_COMPARED], labels, n=3, cutoff=0.6)
+    within = [key for key in labels if (wanted and wanted in key) or words & set(key.split())]
+    return [labels[key] for key in dict.fromkeys((*like, *within))][:3]
 
 
 async def save_map(handles: Handles, robot: Robot, name: str) -> SavedMap:

@@ -12,32 +12,28 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhino_actors.errors import InvalidRequest
 from serve_app.handles import Handles
+from serve_app.mcp.resources import add_prompts, add_resources, robots_sentence
+from serve_app.mcp.texts import INSTRUCTIONS
 from serve_app.mcp.tools import Tools, agent_name, refusal
 from serve_app.refusals import RefusalLog
 from serve_app.security import Access, mcp_security
 
-INSTRUCTIONS = """\
-You drive a Unitree Go2, a robot dog, through a building. Lengths are metres, angles radians (degrees where a \
-parameter is called so), counter-clockwise. Positions are x, y in the frame map: without a loaded map the \
-robot started near (0, 0) looking along +x; y is to its left. On a loaded map the robot may not know its place at \
-first: pose is null then, localisation says why, and goals are refused with NOT_LOCALISED until it was driven about.
-Look before you move: get_robot_status says where it is and whether something holds it; observe shows what is ahead; \
-get_map shows the map from above. navigate_to plans around obstacles and returns at once: poll get_nav_status, or pass \
-wait_s. People outrank you: when one drives, your commands are refused with CONTROL_HELD; do not insist. stop always \
-works. A refusal starts with a code and says what to do.
-"""
-
 
 def build_server(handles: Handles, version: str) -> MCPServer:
-    """Return the server with all its tools over these handles."""
-    return _Server(
+    """Return the server with all its tools, resources and prompts over these handles."""
+    tools = Tools(handles)
+    server = _Server(
         "rhino",
         title="rhino: a Go2 robot",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + robots_sentence(handles),
         version=version,
         log_level="WARNING",
-        tools=Tools(handles).every(),
+        tools=tools.every(),
+        subscriptions=False,  # nobody would publish to them: a replica sees its own requests only
     )
+    add_resources(server, handles, tools)
+    add_prompts(server, handles)
+    return server
 
 
 def streamable_app(server: MCPServer, access: Access) -> ASGIApp:
