@@ -3,14 +3,19 @@
 import logging
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhino_actors.errors import InvalidRequest
+from serve_app.clients import HEADER
 from serve_app.handles import Handles
 from serve_app.mcp.resources import add_prompts, add_resources, robots_sentence
 from serve_app.mcp.texts import INSTRUCTIONS
@@ -29,6 +34,7 @@ def build_server(handles: Handles, version: str) -> MCPServer:
         version=version,
         log_level="WARNING",
         tools=tools.every(),
+        middleware=[Cancellations()],
         subscriptions=False,  # nobody would publish to them: a replica sees its own requests only
     )
     add_resources(server, handles, tools)
@@ -82,6 +88,47 @@ def _first_problem(error: ValidationError) -> str:
     place = ".".join(str(part) for part in problems[0]["loc"])
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place:.64}: {problems[0]['msg']}{more}."
+
+
+class Cancellations:
+    """Middleware: a call is ended by a cancellation that comes as a request of its own.
+
+    Clients of protocols before 2026-07-28 send it so, and without sessions nothing else joins the two. They are
+    matched by who asks and the id of the request; of two clients that cannot be told apart both may be ended, which
+    only stops more. It reaches the calls of this replica.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, str], list[anyio.CancelScope]] = {}
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        if ctx.method == "notifications/cancelled":
+            for scope in self._running.get(
+                (_asker(ctx), str((ctx.params or {}).get("requestId"))), ()
+            ):
+                scope.cancel()
+        if ctx.method != "tools/call" or ctx.request_id is None:
+            return await call_next(ctx)
+        key = _asker(ctx), str(ctx.request_id)
+        with anyio.CancelScope() as scope:
+            scopes = self._running.setdefault(key, [])
+            scopes.append(scope)
+            try:
+                return await call_next(ctx)
+            finally:
+                scopes.remove(scope)
+                if not scopes and self._running.get(key) is scopes:
+                    del self._running[key]
+        raise MCPError(code=INTERNAL_ERROR, message="The call was cancelled.")
+
+
+def _asker(ctx: ServerRequestContext[Any, Any]) -> str:
+    request = ctx.request
+    if not isinstance(request, Request):
+        return ""
+    return f"{request.headers.get(HEADER, '')} {request.client.host if request.client else ''}"
 
 
 class _MountPoint:
