@@ -5,7 +5,7 @@ import sys
 import typer
 from rich.text import Text
 
-from rhino_actors.cli import deployment, driving, faults, maps, places, robots
+from rhino_actors.cli import assistant, deployment, driving, faults, maps, places, robots
 from rhino_actors.cli.api import errors
 from rhino_actors.errors import RhinoError
 
@@ -22,6 +22,7 @@ app.add_typer(places.app, name="poi")
 app.add_typer(maps.app, name="map")
 app.add_typer(faults.app, name="fault")
 app.add_typer(robots.app)
+app.add_typer(assistant.app)
 
 
 def run() -> None:

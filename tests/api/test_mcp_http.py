@@ -47,9 +47,9 @@ class Replicas:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[str]:
+async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
     """Serve an app on a port of its own; yield the address of MCP."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, lifespan="off", log_level="warning", ws="none")
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
