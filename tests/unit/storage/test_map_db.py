@@ -124,7 +124,7 @@ async def test_a_file_of_version_1_is_taken_over_with_all_it_holds(
     assert await store.maps.list_maps("go2") == (saved,)
     await store.database.close()
     connection = sqlite3.connect(tmp_path / "rhino.db")
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
 
 
