@@ -88,7 +88,7 @@ def call(
         ) from error
     if answer.is_error:
         raise _api_error(answer)
-    if answer.headers.get("content-type") == "application/zip":
+    if answer.headers.get("content-type") in ("application/zip", "image/png"):
         return answer.content
     return answer.json() if answer.content else None
 

@@ -1,7 +1,7 @@
 """What a mission did, as one picture. Pure: numpy and OpenCV."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -19,6 +19,8 @@ _MAX_SCALE = 8  # [px] per cell
 _MARGIN = 12  # [px]
 _HEAD = 30  # [px] for the line of text
 _MANY_VISITS = 8  # the heat's colours end here
+
+_FAR = 30_000  # [px] OpenCV takes no coordinates of any size
 
 # BGR
 _UNKNOWN, _FREE, _OCCUPIED = (205, 205, 205), (254, 254, 254), (40, 40, 40)
@@ -41,10 +43,10 @@ def visit_counts(
     """
     counts = np.zeros(geometry.shape, np.uint8)
     width = max(1, round(2.0 * radius / geometry.resolution))
-    last = np.full(geometry.shape, -(10**6), np.int32)  # metres driven, in mm, when last passed
-    driven = 0
-    for start, end in _segments(trace):
-        driven += max(1, round(1000.0 * math.dist(start, end)))
+    last = np.full(geometry.shape, -math.inf, np.float32)  # [m] driven when it was passed last
+    driven = 0.0
+    for start, end in _pieces(trace, radius):
+        driven += math.dist(start, end)
         a, b = (_cell(point, geometry) for point in (start, end))
         low = np.maximum(np.minimum(a, b) - width, 0)
         high = np.minimum(np.maximum(a, b) + width + 1, geometry.shape[::-1])
@@ -55,7 +57,7 @@ def visit_counts(
         cv2.line(mask, _point(a - low), _point(b - low), 1, width)
         part = slice(int(low[1]), int(high[1])), slice(int(low[0]), int(high[0]))
         now = mask > 0
-        again = now & (driven - last[part] > round(4000.0 * radius))
+        again = now & (driven - last[part] > 4.0 * radius)
         counts[part][again & (counts[part] < 255)] += 1
         last[part][now] = driven
     return counts
@@ -144,8 +146,7 @@ class _View:
         """Return where a point of the map lies in the picture."""
         col = (x - self.geometry.origin[0]) / self.geometry.resolution - self.cols.start
         row = self.rows.stop - (y - self.geometry.origin[1]) / self.geometry.resolution
-        limit = 10**5  # OpenCV takes no coordinates of any size
-        return tuple(int(max(-limit, min(limit, round(v * self.scale)))) for v in (col, row))  # type: ignore[return-value]
+        return _point(np.rint(np.array([col, row]) * self.scale).astype(np.int64))
 
 
 def _floor(snapshot: MapSnapshot) -> NDArray[np.uint8]:
@@ -197,6 +198,17 @@ def _segments(
     return [(a, b) for a, b in pairs if math.isfinite(sum(a) + sum(b))]
 
 
+def _pieces(
+    trace: NDArray[np.float64], length: float
+) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+    """Yield the segments in pieces of at most `length` [m]; very long ones in a bounded number."""
+    for (x, y), (to_x, to_y) in _segments(trace):
+        count = min(200, max(1, math.ceil(math.dist((x, y), (to_x, to_y)) / length)))
+        xs, ys = np.linspace(x, to_x, count + 1).tolist(), np.linspace(y, to_y, count + 1).tolist()
+        points = list(zip(xs, ys, strict=True))
+        yield from zip(points, points[1:], strict=False)
+
+
 def _cell(point: tuple[float, float], geometry: GridGeometry) -> NDArray[np.int64]:
     """Return (col, row) of a point [m]; it may be outside."""
     offset = (np.array(point) - np.array(geometry.origin)) / geometry.resolution
@@ -205,7 +217,8 @@ def _cell(point: tuple[float, float], geometry: GridGeometry) -> NDArray[np.int6
 
 
 def _point(cell: NDArray[np.int64]) -> tuple[int, int]:
-    return int(cell[0]), int(cell[1])
+    col, row = cell.clip(-_FAR, _FAR).tolist()
+    return col, row
 
 
 def _png(image: NDArray[np.uint8]) -> bytes:
