@@ -41,6 +41,7 @@ PLOTS, LOG = "plots", "log"
 _Colormap = rr.components.Colormap
 _log = logging.getLogger(__name__)
 _GREEN, _ORANGE, _BLUE, _PINK = (60, 200, 90), (255, 150, 40), (70, 150, 255), (240, 90, 190)
+VISITS_PERIOD_S = 5.0  # counting them anew takes up to half a second
 _GREY = (150, 150, 150)
 _FRONTIER_COLORS = np.array((_BLUE, _ORANGE, _GREY), np.uint8)  # by FrontierState
 _HEAT_STEP, _HEAT_TOP = 12, 98  # of the costmap's colours: for each visit, and where they end
@@ -65,6 +66,7 @@ class RerunLogger:
         self._max_range = config.mapper.max_range
         self._map_from_odom = (0.0, 0.0, 0.0)  # of the newest map
         self._snapshot: MapSnapshot | None = None  # newest, if it is not empty
+        self._visits_at = -math.inf  # [s] when a patrol's visits were drawn last
         self._said: dict[str, object] = {}
         self._faults: set[str] = set()
         self._shown: set[str] = set()
@@ -184,7 +186,7 @@ class RerunLogger:
             self._show(FRONTIERS, rr.Points3D(points, colors=colors, radii=0.08))
         else:
             self._hide(FRONTIERS)
-        self._draw_trace(status)
+        self._draw_trace(status, now)
         if status.patrol is not None:
             self._plot("patrol/worst_idleness", status.patrol.worst_idleness)
             self._plot("patrol/share_visited", 100.0 * status.patrol.share_visited)
@@ -193,7 +195,7 @@ class RerunLogger:
         bad = status.state in _BAD_ENDS
         self._say(status.kind, status.state, status.reason, status.message, key=status.id, bad=bad)
 
-    def _draw_trace(self, status: MissionStatus) -> None:
+    def _draw_trace(self, status: MissionStatus, now: float) -> None:
         """Draw the way driven, and on a patrol how often each place was come by."""
         trace = status.trace
         if trace is None or len(trace) < 2:
@@ -208,12 +210,15 @@ class RerunLogger:
         if lines:
             self._show(TRACE, rr.LineStrips3D(lines, colors=[_BLUE], radii=0.02))
         snapshot = self._snapshot
-        if status.kind is MissionKind.PATROL and snapshot is not None:
+        if status.kind is not MissionKind.PATROL:
+            self._hide(PATROL)
+        elif snapshot is not None and (
+            not status.state.is_active or abs(now - self._visits_at) > VISITS_PERIOD_S
+        ):
+            self._visits_at = now
             counts = visit_counts(trace, snapshot.geometry).astype(np.uint16)
             heat = np.minimum(counts * _HEAT_STEP, _HEAT_TOP).astype(np.uint8)
             self._show(PATROL, _grid(snapshot, heat, _Colormap.Costmap, 0.6, 0.0))
-        else:
-            self._hide(PATROL)
 
     def pois(self, pois: Iterable[Poi], now: float) -> None:
         """Draw the places; those that are gone are taken away. Labels are drawn as plain text."""
