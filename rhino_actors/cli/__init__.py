@@ -5,7 +5,16 @@ import sys
 import typer
 from rich.text import Text
 
-from rhino_actors.cli import assistant, deployment, driving, faults, maps, places, robots
+from rhino_actors.cli import (
+    assistant,
+    deployment,
+    driving,
+    faults,
+    maps,
+    missions,
+    places,
+    robots,
+)
 from rhino_actors.cli.api import errors
 from rhino_actors.errors import RhinoError
 
@@ -18,6 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(deployment.app)
 app.add_typer(driving.app)
+app.add_typer(missions.app)
 app.add_typer(places.app, name="poi")
 app.add_typer(maps.app, name="map")
 app.add_typer(faults.app, name="fault")

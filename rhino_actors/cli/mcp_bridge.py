@@ -87,17 +87,15 @@ class Bridge:
     async def _call_tool(
         self, ctx: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        async def progress(done: float, total: float | None, message: str | None) -> None:
-            await ctx.session.report_progress(done, total, message)
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            await ctx.session.report_progress(progress, total, message)
 
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=params.name, arguments=params.arguments)
         )
 
         async def call(session: ClientSession) -> types.CallToolResult:
-            return await session.send_request(
-                request, types.CallToolResult, progress_callback=progress
-            )
+            return await session.send_request(request, types.CallToolResult, progress_callback=tell)
 
         try:
             return await self._ask(ctx, call)
