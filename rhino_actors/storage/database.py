@@ -237,7 +237,7 @@ def _prepare(path: Path) -> None:
         if damage != "ok":
             raise StorageError(f"{path} is damaged: {damage}.", _HINT_DAMAGED)
         if version < SCHEMA_VERSION:
-            # Schemas 2 and 3 have more tables than the one before, and change none: what is there stays as it is.
+            # Tables that are not there are made; those that are stay as they are, but for the columns of schema 3.
             _metadata.create_all(connection)
             if version == 0:
                 connection.execute(changes.insert().values(id=1, count=0))
