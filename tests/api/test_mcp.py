@@ -19,6 +19,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 from rhino_actors import errors
 from rhino_actors.errors import GoalOccupied
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.missions import (
     ExploreRequest,
     MissionLimits,
@@ -665,6 +666,8 @@ async def test_the_map_says_how_pixels_become_metres(agent: Client, world: World
     place = result.structured_content
     assert mime == "image/png" and place is not None
     image = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+    assert (place["height"], place["width"]) == image.shape[:2]
+    assert place["age"] == pytest.approx(99.0), "of the lidar frame in the map"
     scale = place["pixels_per_metre"]
     # The obstacle of cell (2, 4) has its centre at (-0.55, -0.25).
     row, col = round((place["top_y"] + 0.25) * scale), round((-0.55 - place["left_x"]) * scale)
@@ -672,6 +675,27 @@ async def test_the_map_says_how_pixels_become_metres(agent: Client, world: World
     assert place["empty"] is False and place["robot"]["y"] == -0.3
     world.mapper.current = snapshot(0)
     assert (await call(agent, "get_map"))["empty"] is True
+
+
+async def test_a_large_map_fits_and_a_lost_platform_takes_its_age_along(
+    agent: Client, world: World
+) -> None:
+    rng = np.random.default_rng(3)
+    cells = rng.choice(np.array([-1, 0, 100], np.int8), (1500, 2600))
+    world.mapper.current = replace(
+        world.mapper.current,
+        geometry=GridGeometry(0.05, (-60.0, -40.0), cells.shape),
+        occupancy=cells,
+        costmap=np.zeros(cells.shape, np.uint8),
+    )
+    world.lost["platform"] = rx.ActorDiedError()
+    result = await agent.call_tool("get_map", {})
+    data, _ = image_of(result)
+    place = result.structured_content
+    assert place is not None and place["age"] is None
+    image = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+    assert len(data) <= 200_000 and max(image.shape) <= 1024
+    assert place["pixels_per_metre"] == pytest.approx(image.shape[1] / 130.0, rel=0.01)
 
 
 async def test_it_is_served_without_sessions_at_the_bare_mount_point(world: World) -> None:
