@@ -61,7 +61,9 @@ from serve_app.schemas import (
 STOP_PATIENCE_S = 1.0
 DRIVE_PERIOD_S = 0.1  # well within the gate's dead-man
 MAX_DRIVE_S = 5.0
-MAX_COMPARED = 200  # characters of a name that is compared with labels, which have no more
+MAX_COMPARED = (
+    60  # characters of a name and of the labels that it is compared with, which takes its square
+)
 # Before another map is loaded: how long a robot that was stopped may take to stand, and what counts as standing.
 STAND_PATIENCE_S = 3.0
 STANDS_BELOW = (0.05, 0.1)  # [m/s] and [rad/s] of the measured twist
@@ -502,7 +504,7 @@ async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
     found = [poi for poi in pois if poi.id == name]
     found = found or [poi for poi in pois if poi.label.strip().casefold() == wanted]
     if not found:
-        near = _near(wanted, pois)
+        near = await asyncio.to_thread(_near, wanted, pois)
         hint = f"Near it: {', '.join(repr(label) for label in near)}. " if near else ""
         raise PoiNotFound(
             f"There is no place called {name[:200]!r}.", f"{hint}list_pois lists them all."
@@ -517,9 +519,10 @@ async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
 
 def _near(wanted: str, pois: Iterable[Poi]) -> list[str]:
     """Return the labels, three at most, that may have been meant: like it, or with all of it or a word of it within."""
-    labels = {poi.label.strip().casefold(): poi.label for poi in pois}
+    wanted = wanted[:MAX_COMPARED]
+    labels = {poi.label.strip().casefold()[:MAX_COMPARED]: poi.label for poi in pois}
     words = {word for word in wanted.split() if len(word) > 2}
-    like = difflib.get_close_matches(wanted[:MAX_COMPARED], labels, n=3, cutoff=0.6)
+    like = difflib.get_close_matches(wanted, labels, n=3, cutoff=0.6)
     within = [key for key in labels if (wanted and wanted in key) or words & set(key.split())]
     return [labels[key] for key in dict.fromkeys((*like, *within))][:3]
 

@@ -1,6 +1,7 @@
 """The MCP server: tools for an assistant, over streamable HTTP without sessions."""
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import anyio
@@ -27,14 +28,16 @@ from serve_app.security import Access, mcp_security
 def build_server(handles: Handles, version: str) -> MCPServer:
     """Return the server with all its tools, resources and prompts over these handles."""
     tools = Tools(handles)
+    every = tools.every()
+    ends = {tool.name for tool in every if tool.annotations and tool.annotations.idempotent_hint}
     server = _Server(
         "rhino",
         title="rhino: a Go2 robot",
         instructions=INSTRUCTIONS + robots_sentence(handles),
         version=version,
         log_level="WARNING",
-        tools=tools.every(),
-        middleware=[Cancellations()],
+        tools=every,
+        middleware=[Cancellations(spared=ends)],
         subscriptions=False,  # nobody would publish to them: a replica sees its own requests only
     )
     add_resources(server, handles, tools)
@@ -95,21 +98,25 @@ class Cancellations:
 
     Clients of protocols before 2026-07-28 send it so, and without sessions nothing else joins the two. They are
     matched by who asks and the id of the request; of two clients that cannot be told apart both may be ended, which
-    only stops more. It reaches the calls of this replica.
+    only stops more. It reaches the calls of this replica, but for those that end a movement.
+
+    Args:
+        spared: tools that are carried out to their end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spared: Collection[str]) -> None:
+        self._spared = spared
         self._running: dict[tuple[str, str], list[anyio.CancelScope]] = {}
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
+        params = ctx.params or {}
         if ctx.method == "notifications/cancelled":
-            for scope in self._running.get(
-                (_asker(ctx), str((ctx.params or {}).get("requestId"))), ()
-            ):
+            for scope in self._running.get((_asker(ctx), str(params.get("requestId"))), ()):
                 scope.cancel()
-        if ctx.method != "tools/call" or ctx.request_id is None:
+        is_call = ctx.method == "tools/call" and ctx.request_id is not None
+        if not is_call or params.get("name") in self._spared:
             return await call_next(ctx)
         key = _asker(ctx), str(ctx.request_id)
         with anyio.CancelScope() as scope:

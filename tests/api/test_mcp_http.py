@@ -145,6 +145,54 @@ async def test_a_goal_that_is_waited_for_is_given_up_when_the_client_cancels(
             await until(lambda: not world.planner.nav.state.is_active)
 
 
+async def test_a_cancellation_ends_the_call_it_names_and_never_a_stop(world: World) -> None:
+    """As clients of older protocols send it, here with ids of our own."""
+    app = create_mcp_app(world.handles())
+    halted, go_on = asyncio.Event(), asyncio.Event()
+    stop = world.platform.stop
+
+    async def slow_stop(client: str) -> Any:
+        halted.set()
+        await go_on.wait()
+        return await stop(client)
+
+    world.platform.stop = slow_stop
+    calls = {
+        7: {"name": "navigate_to", "arguments": {"x": 3, "y": 4, "wait_s": 100}},
+        8: {"name": "stop", "arguments": {}},
+    }
+
+    async with lifespan(app), served(Replicas(app)) as address:
+        async with httpx2.AsyncClient(timeout=30, headers=ACCEPT) as http:
+
+            async def ask(number: int) -> str:
+                body = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
+                return (await http.post(address, json={**body, "params": calls[number]})).text
+
+            async def cancel(number: int) -> None:
+                await http.post(
+                    address,
+                    json={
+                        "jsonrpc": "2.0",
+                        "method": "notifications/cancelled",
+                        "params": {"requestId": number},
+                    },
+                )
+
+            going = asyncio.create_task(ask(7))
+            await until(lambda: world.planner.nav.state.is_active)
+            await cancel(6)
+            assert world.planner.nav.state.is_active
+            await cancel(7)
+            await until(lambda: not world.planner.nav.state.is_active)
+            await going
+            stopping = asyncio.create_task(ask(8))
+            await halted.wait()
+            await cancel(8)
+            go_on.set()
+            assert '"stopped":["go2","second"]' in (await stopping).replace(" ", "")
+
+
 @pytest.mark.parametrize("tool", ["send_velocity", "navigate_to", "explore"])
 async def test_what_moves_is_ended_when_the_clients_connection_is_gone(
     world: World, monkeypatch: pytest.MonkeyPatch, tool: str
