@@ -408,6 +408,16 @@ class ExplorerConfig:
     settle_time_s: float = option(
         1.5, "s", "wait for a fresh map before the end is believed", low=0.0, high=60.0
     )
+    # What follows holds for patrols too.
+    min_battery: float = option(
+        15.0, "%", "charge at which every mission ends", low=0.0, high=100.0
+    )
+    map_timeout_s: float = option(
+        300.0, "s", "how long a mission waits for a map, or its place in it", low=1.0, high=86400.0
+    )
+    log_period_s: float = option(
+        10.0, "s", "how often a mission is written down while it runs", low=1.0, high=600.0
+    )
 
 
 @dataclass(frozen=True)
@@ -415,6 +425,9 @@ class StoreConfig:
     """PoiStore: one SQLite file."""
 
     path: str = option("", "", "database file; empty: rhino.db in the data directory")
+    missions_kept: int = option(
+        200, "", "missions of a robot in the log; the oldest go", low=1, high=100000
+    )
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,7 @@ class MissionError(RhinoError):
 class MissionRunning(MissionError):
     code = "MISSION_RUNNING"
     default_message = "A mission runs already."
-    default_hint = "Stop it first: POST /api/explore/stop."
+    default_hint = "Stop it first: POST /api/explore/stop, or /api/patrol/stop."
 
 
 class NoMission(MissionError):
@@ -374,6 +374,22 @@ class PoiNotFound(StorageError):
     code = "POI_NOT_FOUND"
     default_message = "There is no such point of interest."
     default_hint = "GET /api/pois lists them."
+
+
+class PoiListChanged(StorageError):
+    """An order was given that does not name each place of the robot."""
+
+    code = "POI_LIST_CHANGED"
+    default_message = "The order does not name each place once."
+    default_hint = "List the places again: GET /api/pois; give the ids of all of them."
+
+
+class PoiFileInvalid(StorageError):
+    """A file of places that cannot be read, or that names what is not there. Nothing was taken over."""
+
+    code = "POI_FILE_INVALID"
+    default_message = "The file is no list of places that rhino can read."
+    default_hint = "GET /api/pois/export shows what such a file looks like."
 
 
 class InvalidLabel(StorageError):
@@ -408,6 +424,12 @@ class MapNameTaken(StorageError):
     code = "MAP_NAME_TAKEN"
     default_message = "Another saved map has this name."
     default_hint = "Choose another name, or rename or delete the other map first."
+
+
+class MissionNotFound(StorageError):
+    code = "MISSION_NOT_FOUND"
+    default_message = "There is no such mission in the log."
+    default_hint = "GET /api/missions or rhino missions lists them."
 
 
 class MapInUse(StorageError):

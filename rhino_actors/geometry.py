@@ -72,3 +72,9 @@ def transform_poses(
     moved = transform_points(a_from_b, poses)
     moved[:, 2] = math.pi - np.mod(math.pi - moved[:, 2] - a_from_b[2], math.tau)
     return moved
+
+
+def polygon_area(corners: Sequence[tuple[float, float]]) -> float:
+    """Return the area that a polygon's corners x, y [m] enclose [m2]; the order of the corners does not matter."""
+    pairs = zip(corners, [*corners[1:], *corners[:1]], strict=True)
+    return abs(math.fsum(x * other_y - other_x * y for (x, y), (other_x, other_y) in pairs)) / 2.0

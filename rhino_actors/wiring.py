@@ -72,6 +72,7 @@ def build_graph(config: RhinoConfig) -> Graph:
     planner = create(
         PlannerActor, f"{robot}/planner", 0.15, on_planner, platform=platform, mapper=mapper
     )
+    poi_store = create(PoiStore, "poi_store", 0.05, on_robot)
     explorer = create(
         ExplorerActor,
         f"{robot}/explorer",
@@ -80,8 +81,8 @@ def build_graph(config: RhinoConfig) -> Graph:
         platform=platform,
         mapper=mapper,
         planner=planner,
+        poi_store=poi_store,
     )
-    poi_store = create(PoiStore, "poi_store", 0.05, on_robot)
     viewer = None
     if config.viewer.enabled:
         viewer = create(

@@ -1,9 +1,10 @@
 """What a client can do to a robot, once for REST and MCP: each function is one act, made of calls to actors."""
 
 import asyncio
+import difflib
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import anyio
@@ -15,6 +16,8 @@ from rhino_actors.errors import (
     InvalidRequest,
     MapNotFound,
     MapNotLoaded,
+    MissionNotFound,
+    MissionRunning,
     NoGoal,
     NoMission,
     NotAvailable,
@@ -26,7 +29,15 @@ from rhino_actors.errors import (
 from rhino_actors.geometry import compose, wrap_angle
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.maps import SavedMap
-from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionRecord,
+    MissionStatus,
+    PatrolPoint,
+    PatrolRequest,
+    SkippedTarget,
+    check_request,
+)
 from rhino_actors.messages.navigation import GoalRequest, NavMode, NavStatus, Rank
 from rhino_actors.messages.platform import (
     GateStatus,
@@ -51,6 +62,9 @@ from serve_app.schemas import (
 STOP_PATIENCE_S = 1.0
 DRIVE_PERIOD_S = 0.1  # well within the gate's dead-man
 MAX_DRIVE_S = 5.0
+MAX_COMPARED = (
+    60  # characters of a name and of the labels that it is compared with, which takes its square
+)
 # Before another map is loaded: how long a robot that was stopped may take to stand, and what counts as standing.
 STAND_PATIENCE_S = 3.0
 STANDS_BELOW = (0.05, 0.1)  # [m/s] and [rad/s] of the measured twist
@@ -310,6 +324,134 @@ async def wait_for_goal(
     return nav
 
 
+async def wait_for_mission(
+    robot: Robot,
+    mission_id: str,
+    timeout: float,
+    client: str,
+    report: Callable[[MissionStatus], Awaitable[None]],
+) -> MissionStatus:
+    """Wait until the mission ended, for at most `timeout` seconds; return its status then.
+
+    When the caller is cancelled while it waits, this mission is stopped: nobody is left who asked for it.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + timeout
+    try:
+        now = await robot.explorer.status()
+        while now.id == mission_id and now.state.is_active and loop.time() < end:
+            await report(now)
+            left = end - loop.time()
+            newer, _ = await asyncio.gather(
+                robot.explorer.status(now.seq, wait=max(0.0, min(1.0, left))),
+                asyncio.sleep(max(0.0, min(0.25, left))),
+            )
+            now = newer
+    except asyncio.CancelledError:
+        with anyio.move_on_after(STOP_PATIENCE_S, shield=True):
+            if (await robot.explorer.status()).id == mission_id:
+                await _ended(robot.explorer.stop(client))
+        raise
+    return now
+
+
+async def explore(
+    robot: Robot, request: ExploreRequest, *, client: str, rank: Rank
+) -> MissionStatus:
+    """Have the robot explore. Raises InvalidRequest, MissionRunning, ControlError."""
+    check_request(request)
+    return await robot.explorer.start(client, rank, request)
+
+
+async def patrol(
+    handles: Handles, robot: Robot, request: PatrolRequest, *, client: str, rank: Rank
+) -> MissionStatus:
+    """Have the robot patrol.
+
+    A point with a `poi_id` gets the place's coordinates, and its label unless the point has one. Places of a map that
+    is not loaded are skipped, and the mission's status says so.
+
+    Raises:
+        InvalidRequest, MissionRunning, ControlError.
+        PoiNotFound: there is no such place of this robot.
+        MapNotLoaded: every point is a place of a map that is not loaded.
+    """
+    check_request(request)
+    if any(point.poi_id is not None for point in request.points):
+        request = await _with_places(handles, robot, request)
+    return await robot.explorer.start_patrol(client, rank, request)
+
+
+async def _with_places(handles: Handles, robot: Robot, request: PatrolRequest) -> PatrolRequest:
+    saved = await map_in_force(handles, robot)
+    points: list[PatrolPoint] = []
+    skipped = list(request.skipped)
+    problem: MapNotLoaded | None = None
+    for point in request.points:
+        if point.poi_id is None:
+            points.append(point)
+            continue
+        try:
+            poi = await get_poi(handles, robot, point.poi_id)
+        except PoiNotFound as error:
+            raise PoiNotFound(
+                f"There is no point of interest {point.poi_id[:64]!r}.", error.hint
+            ) from error
+        label = point.label or poi.label
+        try:
+            await _check_place_on(handles, saved, poi)
+        except MapNotLoaded as error:
+            problem = error
+            skipped.append(SkippedTarget(poi.x, poi.y, 0, error.code, label))
+        else:
+            points.append(replace(point, x=poi.x, y=poi.y, label=label))
+    if problem is not None and not points:
+        raise problem
+    return replace(request, points=tuple(points), skipped=tuple(skipped))
+
+
+async def pause_mission(robot: Robot, client: str) -> MissionStatus:
+    """Have the robot stand until the mission is resumed. Raises NoMission."""
+    return await robot.explorer.pause(client)
+
+
+async def resume_mission(robot: Robot, client: str) -> MissionStatus:
+    """Go on with the paused mission. Raises NoMission, ControlError."""
+    return await robot.explorer.resume(client)
+
+
+async def stop_mission(robot: Robot, client: str) -> MissionStatus:
+    """End the mission, of whichever kind it is; the robot stands. Raises NoMission."""
+    return await robot.explorer.stop(client)
+
+
+async def missions(handles: Handles, robot: Robot, limit: int = 50) -> tuple[MissionRecord, ...]:
+    """Return the log of a robot's missions, newest first, without their goals. Raises StorageError."""
+    return await handles.poi_store.list_missions(robot.name, limit)
+
+
+async def mission(handles: Handles, robot: Robot, mission_id: str) -> MissionRecord:
+    """Return what the log has of a mission of this robot. Raises MissionNotFound, StorageError."""
+    record = await handles.poi_store.get_mission(mission_id)
+    if record.robot != robot.name:
+        raise MissionNotFound()
+    return record
+
+
+async def mission_picture(handles: Handles, robot: Robot, mission_id: str) -> bytes:
+    """Return a mission's picture, PNG. Raises MissionNotFound, also when it has none; StorageError."""
+    record = await mission(handles, robot, mission_id)
+    return await handles.poi_store.mission_picture(record.id)
+
+
+async def delete_mission(handles: Handles, robot: Robot, mission_id: str) -> None:
+    """Take a mission out of the log. Raises MissionNotFound, MissionRunning, StorageError."""
+    record = await mission(handles, robot, mission_id)
+    if record.ended_at is None:
+        raise MissionRunning("This mission has not ended.", "Stop it first.")
+    await handles.poi_store.delete_mission(record.id)
+
+
 async def add_poi(
     handles: Handles, robot: Robot, label: str, x: float | None, y: float | None
 ) -> Poi:
@@ -333,7 +475,10 @@ async def add_poi(
 
 async def check_place(handles: Handles, robot: Robot, poi: Poi) -> None:
     """Raise MapNotLoaded if a place's coordinates are not those of the running map."""
-    saved = await map_in_force(handles, robot)
+    await _check_place_on(handles, await map_in_force(handles, robot), poi)
+
+
+async def _check_place_on(handles: Handles, saved: SavedMap | None, poi: Poi) -> None:
     if poi.map_id == (saved.id if saved else None):
         return
     if poi.map_id is None:
@@ -363,13 +508,27 @@ async def find_poi(handles: Handles, robot: Robot, name: str) -> Poi:
     found = [poi for poi in pois if poi.id == name]
     found = found or [poi for poi in pois if poi.label.strip().casefold() == wanted]
     if not found:
-        raise PoiNotFound(f"There is no place called {name[:200]!r}.", "list_pois lists them.")
+        near = await asyncio.to_thread(_near, wanted, pois)
+        hint = f"Near it: {', '.join(repr(label) for label in near)}. " if near else ""
+        raise PoiNotFound(
+            f"There is no place called {name[:200]!r}.", f"{hint}list_pois lists them all."
+        )
     if len(found) > 1:
         raise InvalidRequest(
             f"{len(found)} places are called {name[:200]!r}.",
             f"Give an id: {', '.join(poi.id for poi in found[:10])}.",
         )
     return found[0]
+
+
+def _near(wanted: str, pois: Iterable[Poi]) -> list[str]:
+    """Return the labels, three at most, that may have been meant: like it, or with all of it or a word of it within."""
+    wanted = wanted[:MAX_COMPARED]
+    labels = {poi.label.strip().casefold()[:MAX_COMPARED]: poi.label for poi in pois}
+    words = {word for word in wanted.split() if len(word) > 2}
+    like = difflib.get_close_matches(wanted, labels, n=3, cutoff=0.6)
+    within = [key for key in labels if (wanted and wanted in key) or words & set(key.split())]
+    return [labels[key] for key in dict.fromkeys((*like, *within))][:3]
 
 
 async def save_map(handles: Handles, robot: Robot, name: str) -> SavedMap:

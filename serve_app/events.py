@@ -24,6 +24,7 @@ from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.missions import MissionStatus
 from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateStatus, RobotStatus
+from rhino_actors.messages.poi import Poi
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event
 from serve_app.stream_schemas import MapUpdate, PoiUpdate
@@ -140,6 +141,7 @@ class EventHub:
         self._told_localisation: tuple[str, str] | None = None
         self._map: MapVersion = NO_VERSION
         self._pois = -1
+        self._places: dict[str, Poi] = {}
 
     @property
     def listeners(self) -> int:
@@ -284,9 +286,23 @@ class EventHub:
 
     async def _watch_pois(self) -> None:
         version = await self._handles.poi_store.version()
-        if version != self._pois:
-            self._pois = version
-            self._tell("poi_update", PoiUpdate(version=version).model_dump_json())
+        if version == self._pois:
+            return
+        pois = await self._handles.poi_store.list_pois(self._robot.name)
+        now = {poi.id: poi for poi in pois}
+        is_first = self._pois < 0
+        before = now if is_first else self._places
+        update = PoiUpdate(
+            version=version,
+            since=None if is_first else self._pois,
+            added=[key for key in now if key not in before],
+            changed=[key for key in now if key in before and now[key] != before[key]],
+            removed=[key for key in before if key not in now],
+            reordered=[key for key in before if key in now]
+            != [key for key in now if key in before],
+        )
+        self._pois, self._places = version, now
+        self._tell("poi_update", update.model_dump_json())
 
     async def _tell_state(self) -> None:
         while True:

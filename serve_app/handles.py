@@ -7,7 +7,7 @@ calls out and turns what goes wrong on the way into `ActorUnavailable` (restarti
 import asyncio
 import functools
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -25,7 +25,12 @@ from rhino_actors.messages.localisation import LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.map_patch import MapVersion as MapVersion
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionRecord,
+    MissionStatus,
+    PatrolRequest,
+)
 from rhino_actors.messages.navigation import FollowReport, GoalRequest, NavMode, NavStatus, Rank
 from rhino_actors.messages.platform import (
     FaultReport,
@@ -36,12 +41,13 @@ from rhino_actors.messages.platform import (
     TakeOver,
     VelocityAnswer,
 )
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.messages.sensors import CameraFrame
 
 CALL_TIMEOUT_S = 5.0  # an actor answers in milliseconds; this is "something is wrong"
 # Calls that rightly take longer: a posture change, a first plan. A long-poll adds its keyword `wait`.
 _PATIENCE_S = {"sport": 20.0, "navigate": 15.0, "start": 15.0, "resume": 15.0}
+_PATIENCE_S["start_patrol"] = 15.0
 # A large map takes seconds to be packed, read or written.
 _PATIENCE_S |= dict.fromkeys(("export_map", "load_map", "open_map", "save_map", "import_map"), 60.0)
 
@@ -50,6 +56,7 @@ _CALLED_OFF = frozenset(
     {
         ("planner", "navigate"),
         ("explorer", "start"),
+        ("explorer", "start_patrol"),
         ("explorer", "resume"),
         ("platform", "velocity"),
         ("platform", "sport"),
@@ -123,14 +130,20 @@ class PlannerCalls(Protocol):
 class ExplorerCalls(Protocol):
     """What the explorer actor answers."""
 
-    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus: ...
+    async def start(
+        self, client: str, rank: Rank = Rank.HUMAN, request: ExploreRequest = ExploreRequest()
+    ) -> MissionStatus: ...
+    async def start_patrol(
+        self, client: str, rank: Rank, request: PatrolRequest
+    ) -> MissionStatus: ...
+    async def pause(self, client: str) -> MissionStatus: ...
     async def stop(self, client: str) -> MissionStatus: ...
     async def resume(self, client: str) -> MissionStatus: ...
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus: ...
 
 
 class PoiCalls(Protocol):
-    """What the store of points of interest and saved maps answers."""
+    """What the store of points of interest, saved maps and the mission log answers."""
 
     async def add(
         self,
@@ -143,7 +156,19 @@ class PoiCalls(Protocol):
     ) -> Poi: ...
     async def list_pois(self, robot: str) -> tuple[Poi, ...]: ...
     async def get(self, poi_id: str) -> Poi: ...
-    async def rename(self, poi_id: str, label: str) -> Poi: ...
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi: ...
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]: ...
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes: ...
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]: ...
     async def delete(self, poi_id: str) -> None: ...
     async def version(self) -> int: ...
     async def save_map(self, robot: str, name: str, content: MapContent) -> SavedMap: ...
@@ -157,6 +182,10 @@ class PoiCalls(Protocol):
     async def delete_map(self, map_id: str, force: bool = False) -> None: ...
     async def note_loaded(self, robot: str, map_id: str, epoch: int) -> None: ...
     async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None: ...
+    async def list_missions(self, robot: str, limit: int = 50) -> tuple[MissionRecord, ...]: ...
+    async def get_mission(self, mission_id: str) -> MissionRecord: ...
+    async def mission_picture(self, mission_id: str) -> bytes: ...
+    async def delete_mission(self, mission_id: str) -> None: ...
 
 
 class ViewerCalls(Protocol):

@@ -9,13 +9,38 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.maps import SavedMap
-from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus
+from rhino_actors.messages.missions import (
+    MAX_CORNERS,
+    MAX_DISTANCE_M,
+    MAX_DURATION_S,
+    MAX_DWELL_S,
+    MAX_LOOPS,
+    MAX_POINTS,
+    ExploreRequest,
+    MissionKind,
+    MissionLimits,
+    MissionPhase,
+    MissionState,
+    MissionStatus,
+    PatrolPoint,
+    PatrolRequest,
+    PatrolRouter,
+)
 from rhino_actors.messages.navigation import NavMode, NavState, NavStatus
 from rhino_actors.messages.platform import (
     FaultReport,
@@ -119,6 +144,117 @@ class FaultRequest(RequestModel):
         return self.values | {key: value for key, value in times.items() if value is not None}
 
 
+class _MissionRequest(RequestModel):
+    """What an exploration and a patrol have in common."""
+
+    area: list[tuple[Finite, Finite]] = Field(
+        default_factory=list,
+        max_length=MAX_CORNERS,
+        description="corners x, y [m] in the map, at least 3, of the area to keep to; left out: everything",
+        examples=[[[-2.0, -2.0], [4.0, -2.0], [4.0, 3.0], [-2.0, 3.0]]],
+    )
+    max_time: Finite | None = Field(
+        None, description=f"[s] of running, 1 to {MAX_DURATION_S:g}", examples=[600.0]
+    )
+    max_distance: Finite | None = Field(
+        None, description=f"[m] driven, 0.1 to {MAX_DISTANCE_M:g}", examples=[200.0]
+    )
+    min_battery: Finite | None = Field(
+        None, description="[%] 0 to 100; below explorer.min_battery it ends anyway", examples=[30.0]
+    )
+    return_home: StrictBool = Field(
+        False, description="drive back to where it started before it ends, unless it is stopped"
+    )
+
+    def limits(self) -> MissionLimits:
+        """Return when the mission ends although there is more to do."""
+        return MissionLimits(
+            self.max_time, self.max_distance, self.min_battery, return_home=self.return_home
+        )
+
+
+class ExploreStart(_MissionRequest):
+    """Every field may be left out: then everything that can be reached is explored."""
+
+    def request(self) -> ExploreRequest:
+        """Return it as the explorer takes it."""
+        return ExploreRequest(tuple(self.area), self.limits())
+
+
+class PatrolStop(RequestModel):
+    """A point of a patrol: a place by its id, or coordinates."""
+
+    poi: Text | None = Field(None, max_length=64, description="id of a place, instead of x and y")
+    x: Finite | None = Field(None, description="[m] in the map", examples=[2.0])
+    y: Finite | None = Field(None, description="[m] in the map", examples=[1.0])
+    yaw: Finite | None = Field(
+        None, description="[rad] to look to there; left out: as it arrives", examples=[1.57]
+    )
+    dwell: Finite | None = Field(
+        None, description="[s] to stand there; left out: the patrol's dwell", examples=[5.0]
+    )
+    label: Text = Field("", max_length=200, description="shown to people", examples=["door"])
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> "PatrolStop":
+        has_point = self.x is not None and self.y is not None
+        if (self.poi is not None) == has_point or (self.x is None) != (self.y is None):
+            raise ValueError("give poi, or both x and y")
+        return self
+
+    def point(self) -> PatrolPoint:
+        """Return it as the explorer takes it; the coordinates of a place are still to be looked up."""
+        return PatrolPoint(self.x or 0.0, self.y or 0.0, self.yaw, self.dwell, self.label, self.poi)
+
+
+class PatrolStart(_MissionRequest):
+    """Every field may be left out: then the whole reachable floor is patrolled until it is stopped."""
+
+    router: PatrolRouter = Field(
+        PatrolRouter.COVERAGE,
+        description="coverage: what was longest unvisited; random; frontier: where visited floor borders unvisited; "
+        "points: the given points in their order",
+    )
+    points: list[Annotated[Text, Field(max_length=64)] | PatrolStop] = Field(
+        default_factory=list,
+        max_length=MAX_POINTS,
+        description="of the router points: ids of places, or points",
+        examples=[[{"x": 2.0, "y": 1.0, "dwell": 5.0, "label": "door"}, {"x": 0.0, "y": 0.0}]],
+    )
+    dwell: Finite = Field(0.0, description=f"[s] to stand at each goal, 0 to {MAX_DWELL_S:g}")
+    loops: StrictInt | None = Field(
+        None,
+        ge=1,
+        le=MAX_LOOPS,
+        description="rounds of the points, or times that all was visited; left out: until it is stopped",
+        examples=[3],
+    )
+    expiry: Finite | None = Field(
+        None,
+        description="[s] after which a place counts as unvisited; left out: the configured",
+        examples=[600.0],
+    )
+    seed: StrictInt | None = Field(
+        None, ge=0, le=2**32 - 1, description="of the router random; left out: another each time"
+    )
+
+    def request(self) -> PatrolRequest:
+        """Return it as the explorer takes it; the coordinates of places are still to be looked up."""
+        return PatrolRequest(
+            router=self.router,
+            points=tuple(
+                PatrolPoint(0.0, 0.0, poi_id=p) if isinstance(p, str) else p.point()
+                for p in self.points
+            ),
+            dwell=self.dwell,
+            loops=self.loops,
+            expiry=self.expiry,
+            area=tuple(self.area),
+            seed=self.seed,
+            limits=self.limits(),
+        )
+
+
 class PoiRequest(RequestModel):
     label: Text = Field(description="1 to 200 characters", examples=["kitchen"])
     x: Finite | None = Field(
@@ -130,7 +266,18 @@ class PoiRequest(RequestModel):
 
 
 class PoiChange(RequestModel):
-    label: Text = Field(description="1 to 200 characters", examples=["charging dock"])
+    """A new label, a new place, or both; what is left out stays."""
+
+    label: Text | None = Field(None, description="1 to 200 characters", examples=["charging dock"])
+    x: Finite | None = Field(None, description="[m] on the map that the place lies on")
+    y: Finite | None = Field(None, description="[m] on the map that the place lies on")
+    z: Finite | None = Field(None, description="[m]")
+
+
+class PoiOrder(RequestModel):
+    ids: list[Text] = Field(
+        description="ids of all places of the robot, each once, in the new order", max_length=10_000
+    )
 
 
 class SaveMapRequest(RequestModel):
@@ -274,24 +421,107 @@ class NavigateStatus(Nav):
 class Skipped(Answer):
     x: float = Field(description="[m]")
     y: float = Field(description="[m]")
-    size: int = Field(description="cells")
-    reason: str
+    size: int = Field(description="cells of the frontier; 0 for a point of a patrol")
+    reason: str = Field(description="code")
+    label: str = Field("", description="of the point")
+
+
+class Limits(Answer):
+    max_time: float | None = Field(description="[s] of running; null: none")
+    max_distance: float | None = Field(description="[m]; null: none")
+    min_battery: float | None = Field(description="[%]; null: none")
+    return_home: bool
+
+
+class Patrol(Answer):
+    router: PatrolRouter
+    share_visited: float = Field(
+        description="of the safe area within the last expiry seconds, 0 to 1"
+    )
+    worst_idleness: float = Field(
+        description="[s] since the longest unvisited reachable place was visited, or the start"
+    )
+    mean_idleness: float = Field(description="[s]")
+    safe_area: float = Field(description="[m2] that can be reached")
+    loops: int = Field(description="done")
+    next_label: str = Field(description="of the point driven to")
 
 
 class Mission(Answer):
+    id: str = Field("", description="UUID, of its record in the log; empty: none ran yet")
     kind: MissionKind
-    state: MissionState
-    reason: str = Field(description="code of the end or pause")
+    state: MissionState = Field(
+        description="idle, running, paused_by_user, or its end: complete, blocked, cancelled, interrupted, "
+        "low_battery, time_limit (of time or distance)"
+    )
+    phase: MissionPhase = Field(
+        MissionPhase.NONE, description="what a running mission does: empty when none runs"
+    )
+    reason: str = Field(description="code of the end, the pause, or what it waits for")
     message: str
     client: str = Field(description="who started it")
     goal: Pose | None
+    home: Pose | None = Field(None, description="where it started")
+    home_reached: bool | None = Field(
+        None, description="at its end; null: it was not asked to return"
+    )
     goals_reached: int
     goals_failed: int
-    skipped: list[Skipped] = Field(description="frontiers that were given up")
+    skipped: list[Skipped] = Field(description="frontiers and points that were left")
     known_area: float = Field(description="[m2]")
+    explored_share: float | None = Field(
+        None, description="of what is known and expected, 0 to 1; an estimate; null: not known"
+    )
+    eta: float | None = Field(None, description="[s] to the end, an estimate; null: not known")
     distance: float = Field(description="[m] driven in this mission")
-    elapsed: float = Field(description="[s]")
+    elapsed: float = Field(description="[s] of running, pauses left out")
+    area: list[tuple[float, float]] = Field(
+        default_factory=list, description="corners [m] of the area it keeps to; empty: everything"
+    )
+    limits: Limits | None = None
+    patrol: Patrol | None = Field(None, description="of a patrol")
     seq: int = Field(description="counts every change")
+
+
+class MissionSummary(Answer):
+    """A mission in the log."""
+
+    id: str
+    robot: str
+    kind: MissionKind
+    client: str = Field(description="who started it")
+    started_at: float = Field(description="[s] since the Unix epoch")
+    ended_at: float | None = Field(description="[s] since the Unix epoch; null: it runs")
+    state: MissionState
+    reason: str = Field(description="code of the end")
+    message: str
+    distance: float = Field(description="[m]")
+    elapsed: float = Field(description="[s] of running")
+    known_area: float = Field(description="[m2] at its end")
+    explored_share: float | None = Field(description="0 to 1; null: not known")
+    goals_reached: int
+    goals_failed: int
+    map_id: str | None = Field(description="the saved map that it drove on; null: none")
+    patrol: Patrol | None
+    has_picture: bool
+
+
+class MissionGoalModel(Answer):
+    x: float = Field(description="[m] in the map")
+    y: float = Field(description="[m] in the map")
+    started: float = Field(description="[s] since the mission began")
+    ended: float = Field(description="[s]")
+    outcome: str = Field(description="arrived, failed, cancelled, REPLACED, REFUSED or DROPPED")
+    reason: str = Field(description="code")
+    distance: float = Field(description="[m] driven for it")
+    label: str = Field(description="of a patrol's point")
+
+
+class MissionReport(MissionSummary):
+    """A mission in the log, with its goals and what it left."""
+
+    goals: list[MissionGoalModel] = Field(description="the last ones, oldest first")
+    skipped: list[Skipped]
 
 
 class Localisation(Answer):

@@ -37,6 +37,13 @@ class MapUpdate(BaseModel):
 
 class PoiUpdate(BaseModel):
     version: int = Field(description="counts the changes of places")
+    since: int | None = Field(
+        description="the version that the lists start from; who saw another last lists the places again"
+    )
+    added: list[str] = Field(description="ids")
+    changed: list[str] = Field(description="ids")
+    removed: list[str] = Field(description="ids")
+    reordered: bool
 
 
 class OpenStreams(BaseModel):

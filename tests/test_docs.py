@@ -1,5 +1,6 @@
 """The documents say what the code does."""
 
+import asyncio
 import importlib.util
 import re
 from pathlib import Path
@@ -19,6 +20,26 @@ def generator() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_tables_of_the_mcp_document_are_up_to_date() -> None:
+    script = ROOT / "docs" / "generate_mcp.py"
+    spec = importlib.util.spec_from_file_location("generate_mcp", script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = module.DOCUMENT.read_text(encoding="utf-8")
+    assert text == asyncio.run(module.document(text)), "run: python docs/generate_mcp.py"
+
+
+def test_commands_of_places_in_the_document_exist() -> None:
+    from typer.main import get_command
+
+    from rhino_actors.cli import app
+
+    pois = get_command(app).commands["poi"].commands  # type: ignore[attr-defined]
+    text = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"rhino poi ([a-z]+)", text)) == set(pois)
 
 
 def test_configuration_document_is_up_to_date(generator: ModuleType) -> None:
@@ -52,6 +73,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "cluster/README.md",
     "docs/maps.md",
+    "docs/mcp.md",
     "docs/real-robot.md",
 )
 

@@ -1,7 +1,7 @@
 """PoiStore: the one actor that writes the database."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import ray
@@ -16,17 +16,20 @@ from rhino_actors.mapping import (
     unpack_zip,
 )
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.missions import MissionRecord
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.storage.database import Database
 from rhino_actors.storage.map_db import MapDatabase
+from rhino_actors.storage.mission_db import MissionDatabase
 from rhino_actors.storage.poi_db import PoiDatabase
+from rhino_actors.storage.poi_files import read_places, to_csv, to_geojson
 
 
 class PoiStore:
-    """Keeps the points of interest and the saved maps of all robots. Thin: `storage` and `mapping` hold the rules.
+    """Keeps places, saved maps and the mission log of all robots. Thin: `storage` and `mapping` hold the rules.
 
     Reads:     nothing
-    Publishes: Poi, SavedMap, MapContent, and a version that counts every change
+    Publishes: Poi, SavedMap, MapContent, MissionRecord, and a version that counts every change of places and maps
     A failed call changed nothing; a database that cannot be used fails each call, not the actor.
     """
 
@@ -34,6 +37,7 @@ class PoiStore:
         database = Database(database_path(config))
         self._database = PoiDatabase(database)
         self._maps = MapDatabase(database, data_dir(config.paths) / "maps")
+        self._missions = MissionDatabase(database, config.store.missions_kept)
         # A large one takes hundreds of MB while it is packed or read.
         self._one_map = asyncio.Lock()
 
@@ -46,7 +50,7 @@ class PoiStore:
 
     @ray.method
     async def list_pois(self, robot: str) -> tuple[Poi, ...]:
-        """Return a robot's places, oldest first. Raises StorageError."""
+        """Return a robot's places in their order. Raises StorageError."""
         return await self._database.list_pois(robot)
 
     @ray.method
@@ -55,9 +59,35 @@ class PoiStore:
         return await self._database.get(poi_id)
 
     @ray.method
-    async def rename(self, poi_id: str, label: str) -> Poi:
-        """Give a place another label. Raises PoiNotFound, InvalidLabel, StorageError."""
-        return await self._database.rename(poi_id, label)
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi:
+        """Rename or move a place. Raises PoiNotFound, InvalidLabel, InvalidRequest, StorageError."""
+        return await self._database.change(poi_id, label, x, y, z)
+
+    @ray.method
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]:
+        """Put all places of a robot in this order. Raises PoiListChanged, StorageError."""
+        return await self._database.order(robot, ids)
+
+    @ray.method
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes:
+        """Return a robot's places as a file. Raises StorageError."""
+        write = {"csv": to_csv, "geojson": to_geojson}[kind]
+        return await asyncio.to_thread(write, await self._database.list_pois(robot))
+
+    @ray.method
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]:
+        """Store the places of a file, all or none; see `PoiDatabase.take_over`. Raises PoiFileInvalid, StorageError."""
+        entries = await asyncio.to_thread(read_places, content)
+        return await self._database.take_over(robot, entries, map_id, rebind=rebind)
 
     @ray.method
     async def delete(self, poi_id: str) -> None:
@@ -147,6 +177,36 @@ class PoiStore:
     async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None:
         """Return the saved map whose coordinates the running map has, if there is one. Raises StorageError."""
         return await self._maps.in_force(robot, epoch)
+
+    @ray.method
+    async def save_mission(self, record: MissionRecord, picture: bytes | None = None) -> None:
+        """Write a mission down, see `MissionDatabase.save`. Raises StorageError."""
+        await self._missions.save(record, picture)
+
+    @ray.method
+    async def interrupt_missions(self, robot: str, reason: str, message: str) -> int:
+        """Mark a robot's missions that have no end as interrupted; return how many. Raises StorageError."""
+        return await self._missions.interrupt(robot, reason, message)
+
+    @ray.method
+    async def list_missions(self, robot: str, limit: int = 50) -> tuple[MissionRecord, ...]:
+        """Return a robot's missions, newest first, without goals and what they left. Raises StorageError."""
+        return await self._missions.list_missions(robot, limit)
+
+    @ray.method
+    async def get_mission(self, mission_id: str) -> MissionRecord:
+        """Return a mission. Raises MissionNotFound, StorageError."""
+        return await self._missions.get(mission_id)
+
+    @ray.method
+    async def mission_picture(self, mission_id: str) -> bytes:
+        """Return a mission's picture, PNG. Raises MissionNotFound, also when it has none; StorageError."""
+        return await self._missions.picture(mission_id)
+
+    @ray.method
+    async def delete_mission(self, mission_id: str) -> None:
+        """Take a mission out of the log. Raises MissionNotFound, StorageError."""
+        await self._missions.delete(mission_id)
 
     async def _keep(self, robot: str, name: str, content: MapContent) -> SavedMap:
         def encode() -> tuple[dict[str, bytes], int, bytes]:

@@ -5,7 +5,17 @@ import sys
 import typer
 from rich.text import Text
 
-from rhino_actors.cli import access, deployment, driving, faults, maps, places, robots
+from rhino_actors.cli import (
+    access,
+    assistant,
+    deployment,
+    driving,
+    faults,
+    maps,
+    missions,
+    places,
+    robots,
+)
 from rhino_actors.cli.api import errors
 from rhino_actors.errors import RhinoError
 
@@ -18,11 +28,13 @@ app = typer.Typer(
 )
 app.add_typer(deployment.app)
 app.add_typer(driving.app)
+app.add_typer(missions.app)
 app.add_typer(places.app, name="poi")
 app.add_typer(maps.app, name="map")
 app.add_typer(faults.app, name="fault")
 app.add_typer(robots.app)
 app.add_typer(access.app)
+app.add_typer(assistant.app)
 
 
 def run() -> None:

@@ -59,7 +59,7 @@ def call(
         route: path below the API's address.
         body: sent as JSON.
         timeout: [s]
-        content: sent as it is, a zip.
+        content: sent as it is, a file.
         query: parameters of the route.
 
     Raises:
@@ -89,7 +89,8 @@ def call(
         ) from error
     if answer.is_error:
         raise _api_error(answer)
-    if answer.headers.get("content-type") == "application/zip":
+    kind = answer.headers.get("content-type", "")
+    if answer.content and not kind.startswith("application/json"):
         return answer.content
     return answer.json() if answer.content else None
 

@@ -1,4 +1,4 @@
-"""rhino goto, explore, stop, estop, cmd: what the robot does."""
+"""rhino goto, stop, estop, cmd: what the robot does."""
 
 import math
 import os
@@ -44,20 +44,6 @@ def goto(
             console.print(f"{nav['state']} {nav.get('message') or ''}".strip(), highlight=False)
             raise typer.Exit(0 if nav["state"] == "arrived" else 1)
         time.sleep(0.3)
-
-
-@app.command()
-def explore(
-    end: Annotated[bool, typer.Option("--stop", help="end exploring")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="go on after someone took over")] = False,
-) -> None:
-    """Explore until nothing is left to see.
-
-    Examples:  rhino explore  ·  rhino explore --stop
-    """
-    action = "stop" if end else "resume" if resume else "start"
-    answer = call("POST", f"/api/explore/{action}", {})
-    console.print(f"explore: {answer['state']} {answer.get('message') or ''}".strip())
 
 
 @app.command()

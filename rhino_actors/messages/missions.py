@@ -6,7 +6,18 @@ from enum import IntEnum, StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.errors import InvalidRequest
+from rhino_actors.geometry import polygon_area
+from rhino_actors.messages.geometry import MAX_COORDINATE_M, Pose2D
+
+# What a request may ask for.
+MAX_DURATION_S = 7 * 86400.0
+MAX_DISTANCE_M = 1_000_000.0
+MAX_DWELL_S = 86400.0
+MAX_LOOPS = 1_000_000
+MAX_POINTS = 500
+MAX_CORNERS = 1000
+MIN_AREA_M2 = 0.01
 
 
 class MissionKind(StrEnum):
@@ -71,6 +82,17 @@ class MissionLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class SkippedTarget:
+    """A frontier, or a point of a patrol, that the mission left."""
+
+    x: float  # [m] in the map
+    y: float
+    size: int  # cells of the frontier; 0 for a point
+    reason: str  # code
+    label: str = ""  # of the point
+
+
+@dataclass(frozen=True, slots=True)
 class ExploreRequest:
     """What an exploration is asked for."""
 
@@ -104,6 +126,7 @@ class PatrolRequest:
     area: tuple[tuple[float, float], ...] = ()  # as in ExploreRequest
     seed: int | None = None  # of the router `random`; None: another each time
     limits: MissionLimits = MissionLimits()
+    skipped: tuple[SkippedTarget, ...] = ()  # points that were left out before it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +142,6 @@ class PatrolProgress:
     safe_area: float  # [m2] reachable
     loops: int  # done
     next_label: str = ""  # of the point driven to
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedTarget:
-    """A frontier, or a point of a patrol, that the mission left."""
-
-    x: float  # [m] in the map
-    y: float
-    size: int  # cells of the frontier; 0 for a point
-    reason: str  # code
-    label: str = ""  # of the point
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +172,9 @@ class MissionStatus:
     explored_share: float | None = None
     eta: float | None = None  # [s] to the end, an estimate; None: not known
     patrol: PatrolProgress | None = None
-    trace: NDArray[np.float64] | None = None  # (N, 2) x, y [m] in the map: where it has driven
+    # (N, 2) x, y [m] in the map: where it has driven; a row of NaN breaks the line, where it was carried.
+    trace: NDArray[np.float64] | None = None
+    home_reached: bool | None = None  # None: it was not asked to return, or has not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +210,58 @@ class MissionRecord:
     goals: tuple[MissionGoal, ...] = ()
     skipped: tuple[SkippedTarget, ...] = ()
     map_id: str | None = None  # the saved map whose coordinates it was in
+    goals_reached: int = 0  # all of them; `goals` may have the last ones only
+    goals_failed: int = 0
+    explored_share: float | None = None  # as in MissionStatus
+    patrol: PatrolProgress | None = None
+    has_picture: bool = False
+
+
+MissionRequest = ExploreRequest | PatrolRequest
+
+
+def check_request(request: MissionRequest) -> None:
+    """Raise InvalidRequest for a request with a value that cannot be used; the message names the field."""
+    _check_area(request.area)
+    limits = request.limits
+    _check_number("max_time", limits.max_time, 1.0, MAX_DURATION_S)
+    _check_number("max_distance", limits.max_distance, 0.1, MAX_DISTANCE_M)
+    _check_number("min_battery", limits.min_battery, 0.0, 100.0)
+    if isinstance(request, PatrolRequest):
+        _check_patrol(request)
+
+
+def _check_patrol(request: PatrolRequest) -> None:
+    if (request.router is PatrolRouter.POINTS) != bool(request.points):
+        raise InvalidRequest(
+            "The router points, and it alone, needs points.",
+            'Give points with "router": "points", and none with coverage, random or frontier.',
+        )
+    if len(request.points) > MAX_POINTS:
+        raise InvalidRequest(f"There are {len(request.points)} points; {MAX_POINTS} are the most.")
+    _check_number("dwell", request.dwell, 0.0, MAX_DWELL_S)
+    _check_number("expiry", request.expiry, 1.0, MAX_DURATION_S)
+    _check_number("loops", request.loops, 1, MAX_LOOPS)
+    for i, point in enumerate(request.points):
+        _check_number(f"points.{i}.x", point.x, -MAX_COORDINATE_M, MAX_COORDINATE_M)
+        _check_number(f"points.{i}.y", point.y, -MAX_COORDINATE_M, MAX_COORDINATE_M)
+        _check_number(f"points.{i}.yaw", point.yaw, -1000.0, 1000.0)
+        _check_number(f"points.{i}.dwell", point.dwell, 0.0, MAX_DWELL_S)
+
+
+def _check_area(area: tuple[tuple[float, float], ...]) -> None:
+    if not area:
+        return
+    hint = "Give at least 3 corners x, y [m] in the map, in the order of the outline."
+    if not 3 <= len(area) <= MAX_CORNERS:
+        raise InvalidRequest(f"The area has {len(area)} corners, not 3 to {MAX_CORNERS}.", hint)
+    for i, (x, y) in enumerate(area):
+        _check_number(f"area.{i}.x", x, -MAX_COORDINATE_M, MAX_COORDINATE_M)
+        _check_number(f"area.{i}.y", y, -MAX_COORDINATE_M, MAX_COORDINATE_M)
+    if polygon_area(area) < MIN_AREA_M2:
+        raise InvalidRequest("The area's corners enclose nothing.", hint)
+
+
+def _check_number(name: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not low <= value <= high:  # NaN is not within
+        raise InvalidRequest(f"{name} is {value:g}, not {low:g} to {high:g}.")

@@ -1,6 +1,9 @@
 """Points of interest."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+PoiFileKind = Literal["geojson", "csv"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from rhino_actors.errors import InvalidLabel, StorageError
 
-SCHEMA_VERSION = 2  # `PRAGMA user_version` of the files that this module writes
+SCHEMA_VERSION = 3  # `PRAGMA user_version` of the files that this module writes
 BUSY_TIMEOUT_S = 2.0  # the API gives a call up after 5 s, and the hint must reach the client before
 MAX_LABEL_LENGTH = 200  # characters
 
@@ -40,6 +40,8 @@ pois = sa.Table(
     sa.Column("seq", sa.Integer, primary_key=True),  # order of creation
     sa.Column("id", sa.Text, nullable=False, unique=True),
     sa.Column("robot", sa.Text, nullable=False, index=True),
+    # Since schema 3: where it stands in the robot's list, lowest first; gaps do not matter.
+    sa.Column("position", sa.Integer, nullable=False, server_default="0"),
     sa.Column("label", sa.Text, nullable=False),
     sa.Column("x", sa.Double, nullable=False),
     sa.Column("y", sa.Double, nullable=False),
@@ -82,6 +84,38 @@ running_maps = sa.Table(  # since schema 2: what a robot's map was last saved as
     sa.Column("epoch", sa.Integer, nullable=False),  # of the mapper; with another one it is not so
     sa.Column("map_id", sa.Text, nullable=False),
 )
+missions = sa.Table(  # since schema 3: the mission log
+    "missions",
+    _metadata,
+    sa.Column("seq", sa.Integer, primary_key=True),  # order of creation
+    sa.Column("id", sa.Text, nullable=False, unique=True),
+    sa.Column("robot", sa.Text, nullable=False, index=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("client", sa.Text, nullable=False),
+    sa.Column("started_at", sa.Double, nullable=False),
+    sa.Column("updated_at", sa.Double, nullable=False),  # when it was written last
+    sa.Column("ended_at", sa.Double),  # null: it runs, or its process was killed
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("distance", sa.Double, nullable=False),
+    sa.Column("elapsed", sa.Double, nullable=False),
+    sa.Column("known_area", sa.Double, nullable=False),
+    sa.Column("explored_share", sa.Double),
+    sa.Column("goals_reached", sa.Integer, nullable=False),
+    sa.Column("goals_failed", sa.Integer, nullable=False),
+    sa.Column("map_id", sa.Text),
+    sa.Column("goals", sa.Text, nullable=False),  # JSON, as are the next two
+    sa.Column("skipped", sa.Text, nullable=False),
+    sa.Column("patrol", sa.Text),
+    sa.Column("has_picture", sa.Boolean, nullable=False),
+)
+mission_pictures = sa.Table(  # since schema 3; apart, so that the log is read without them
+    "mission_pictures",
+    _metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("png", sa.LargeBinary, nullable=False),
+)
 
 
 class Database:
@@ -121,16 +155,20 @@ class Database:
                 yield connection
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[AsyncConnection]:
+    async def changing(self, *, counts: bool = True) -> AsyncIterator[AsyncConnection]:
         """Give one transaction, undone by any exception.
 
         Its first statement writes: so the lock is taken, or waited for, before anything is read. A transaction that
         reads first cannot wait, and fails when another process wrote in between. Raises StorageError.
+
+        Args:
+            counts: `version` grows. The mission log does not count: nobody has to read places and maps again for it.
         """
         engine = await self._open()
+        step = 1 if counts else 0
         with storage_errors(self._path):
             async with self._writing, engine.begin() as connection:
-                await connection.execute(changes.update().values(count=changes.c.count + 1))
+                await connection.execute(changes.update().values(count=changes.c.count + step))
                 yield connection
 
     async def _open(self) -> AsyncEngine:
@@ -199,13 +237,21 @@ def _prepare(path: Path) -> None:
         if damage != "ok":
             raise StorageError(f"{path} is damaged: {damage}.", _HINT_DAMAGED)
         if version < SCHEMA_VERSION:
-            # Schema 2 has tables more than 1, and changes none: what is there already stays as it is.
+            # Tables that are not there are made; those that are stay as they are, but for the columns of schema 3.
             _metadata.create_all(connection)
             if version == 0:
                 connection.execute(changes.insert().values(id=1, count=0))
+            elif version < 3:
+                _upgrade_3(connection)
             connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
         connection.exec_driver_sql("COMMIT")
         _write_ahead(connection)
+
+
+def _upgrade_3(connection: sa.Connection) -> None:
+    """Bring the tables of schema 1 or 2 to schema 3: places have a position, at first that of their creation."""
+    connection.exec_driver_sql("ALTER TABLE pois ADD COLUMN position INTEGER NOT NULL DEFAULT 0")
+    connection.execute(pois.update().values(position=pois.c.seq))
 
 
 def _write_ahead(connection: sa.Connection) -> None:

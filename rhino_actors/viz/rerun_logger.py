@@ -21,11 +21,12 @@ from rhino_actors.geometry import transform_points
 from rhino_actors.messages.geometry import Odometry
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import VoxelPatch
-from rhino_actors.messages.missions import MissionState, MissionStatus
+from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus
 from rhino_actors.messages.navigation import NavState, NavStatus
 from rhino_actors.messages.platform import GateDecision, RobotStatus
 from rhino_actors.messages.poi import Poi
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
+from rhino_actors.viz.mission_picture import visit_counts
 from rhino_actors.viz.web_viewer import LOOPBACK, WebViewer, free_port, port_is_free
 
 TIMELINE = "t"  # arrival at the viewer, wall clock
@@ -34,11 +35,16 @@ STAMPS = "stamp"  # [s] monotonic on the robot-side host, where a message has on
 ROBOT, CAMERA, LIDAR = "world/robot", "world/robot/camera", "world/lidar"
 OCCUPANCY, COSTMAP, VOXELS = "world/occupancy", "world/costmap", "world/voxels"
 PATH, GOAL, FRONTIERS, POIS = "world/path", "world/goal", "world/frontiers", "world/pois"
+TRACE, PATROL = "world/trace", "world/patrol"
 PLOTS, LOG = "plots", "log"
 
 _Colormap = rr.components.Colormap
 _log = logging.getLogger(__name__)
 _GREEN, _ORANGE, _BLUE, _PINK = (60, 200, 90), (255, 150, 40), (70, 150, 255), (240, 90, 190)
+VISITS_PERIOD_S = 5.0  # counting them anew takes up to half a second
+_GREY = (150, 150, 150)
+_FRONTIER_COLORS = np.array((_BLUE, _ORANGE, _GREY), np.uint8)  # by FrontierState
+_HEAT_STEP, _HEAT_TOP = 12, 98  # of the costmap's colours: for each visit, and where they end
 _BLOCK = 4  # bricks a side of the blocks that voxels are drawn in: what changes is drawn anew, the rest stays
 _TOP = 1.5  # [m] height at which the colour of lidar points ends
 _BAD_ENDS = (NavState.FAILED, MissionState.BLOCKED, MissionState.INTERRUPTED)
@@ -59,6 +65,8 @@ class RerunLogger:
     def __init__(self, config: RhinoConfig) -> None:
         self._max_range = config.mapper.max_range
         self._map_from_odom = (0.0, 0.0, 0.0)  # of the newest map
+        self._snapshot: MapSnapshot | None = None  # newest, if it is not empty
+        self._visits_at = -math.inf  # [s] when a patrol's visits were drawn last
         self._said: dict[str, object] = {}
         self._faults: set[str] = set()
         self._shown: set[str] = set()
@@ -113,6 +121,7 @@ class RerunLogger:
         self._map_from_odom = snapshot.map_from_odom.as_tuple()
         if snapshot.is_empty:
             return
+        self._snapshot = snapshot
         self._at(now, snapshot.stamp)
         occupancy = snapshot.occupancy.view(np.uint8)
         layers: tuple[tuple[str, NDArray[np.uint8], _Colormap, float, float], ...] = (
@@ -164,18 +173,52 @@ class RerunLogger:
         self._say("nav", status.state, status.reason, status.message, key=status.goal_id, bad=bad)
 
     def mission(self, status: MissionStatus, now: float) -> None:
-        """Draw the frontiers and write what changed to the log."""
+        """Draw frontiers, the way driven and how often a patrol came by; write what changed to the log.
+
+        The way and the visits stay when the mission has ended, until the next one.
+        """
         self._at(now)
         if status.state.is_active and status.frontiers is not None and len(status.frontiers):
             points = status.frontiers.copy()
-            targets = points[:, 2] > 0.5
+            kinds = points[:, 2].astype(int).clip(0, len(_FRONTIER_COLORS) - 1)
             points[:, 2] = 0.1
-            colors = np.array((_BLUE, _ORANGE), np.uint8)[targets.astype(int)]
+            colors = _FRONTIER_COLORS[kinds]
             self._show(FRONTIERS, rr.Points3D(points, colors=colors, radii=0.08))
         else:
             self._hide(FRONTIERS)
+        self._draw_trace(status, now)
+        if status.patrol is not None:
+            self._plot("patrol/worst_idleness", status.patrol.worst_idleness)
+            self._plot("patrol/share_visited", 100.0 * status.patrol.share_visited)
+        if status.explored_share is not None:
+            self._plot("map/explored_share", 100.0 * status.explored_share)
         bad = status.state in _BAD_ENDS
-        self._say(status.kind, status.state, status.reason, status.message, key=None, bad=bad)
+        self._say(status.kind, status.state, status.reason, status.message, key=status.id, bad=bad)
+
+    def _draw_trace(self, status: MissionStatus, now: float) -> None:
+        """Draw the way driven, and on a patrol how often each place was come by."""
+        trace = status.trace
+        if trace is None or len(trace) < 2:
+            if not status.state.is_active and status.state is not MissionState.IDLE:
+                return
+            self._hide(TRACE)
+            self._hide(PATROL)
+            return
+        breaks = np.flatnonzero(np.isnan(trace[:, 0]))
+        strips = [piece[np.isfinite(piece[:, 0])] for piece in np.split(trace, breaks)]
+        lines = [np.column_stack([s, np.full(len(s), 0.03)]) for s in strips if len(s) >= 2]
+        if lines:
+            self._show(TRACE, rr.LineStrips3D(lines, colors=[_BLUE], radii=0.02))
+        snapshot = self._snapshot
+        if status.kind is not MissionKind.PATROL:
+            self._hide(PATROL)
+        elif snapshot is not None and (
+            not status.state.is_active or abs(now - self._visits_at) > VISITS_PERIOD_S
+        ):
+            self._visits_at = now
+            counts = visit_counts(trace, snapshot.geometry).astype(np.uint16)
+            heat = np.minimum(counts * _HEAT_STEP, _HEAT_TOP).astype(np.uint8)
+            self._show(PATROL, _grid(snapshot, heat, _Colormap.Costmap, 0.6, 0.0))
 
     def pois(self, pois: Iterable[Poi], now: float) -> None:
         """Draw the places; those that are gone are taken away. Labels are drawn as plain text."""
@@ -361,6 +404,7 @@ def _blueprint() -> rrb.Blueprint:
                             ("Battery [%]", "battery"),
                             ("Navigation", "nav"),
                             ("Map [m2]", "map"),
+                            ("Patrol", "patrol"),
                         )
                     ),
                 ),

@@ -1,44 +1,49 @@
 """The MCP server: tools for an assistant, over streamable HTTP without sessions."""
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhino_actors.errors import InvalidRequest
 from serve_app.access import Access
+from serve_app.clients import HEADER
 from serve_app.handles import Handles
+from serve_app.mcp.resources import add_prompts, add_resources, robots_sentence
+from serve_app.mcp.texts import INSTRUCTIONS
 from serve_app.mcp.tools import Tools, agent_name, refusal
 from serve_app.refusals import RefusalLog
 from serve_app.security import mcp_security
 
-INSTRUCTIONS = """\
-You drive a Unitree Go2, a robot dog, through a building. Lengths are metres, angles radians (degrees where a \
-parameter is called so), counter-clockwise. Positions are x, y in the frame map: without a loaded map the \
-robot started near (0, 0) looking along +x; y is to its left. On a loaded map the robot may not know its place at \
-first: pose is null then, localisation says why, and goals are refused with NOT_LOCALISED until it was driven about.
-Look before you move: get_robot_status says where it is and whether something holds it; observe shows what is ahead; \
-get_map shows the map from above. navigate_to plans around obstacles and returns at once: poll get_nav_status, or pass \
-wait_s. People outrank you: when one drives, your commands are refused with CONTROL_HELD; do not insist. stop always \
-works. A refusal starts with a code and says what to do.
-"""
-
 
 def build_server(handles: Handles, version: str) -> MCPServer:
-    """Return the server with all its tools over these handles."""
-    return _Server(
+    """Return the server with all its tools, resources and prompts over these handles."""
+    tools = Tools(handles)
+    every = tools.every()
+    ends = {tool.name for tool in every if tool.annotations and tool.annotations.idempotent_hint}
+    server = _Server(
         "rhino",
         title="rhino: a Go2 robot",
-        instructions=INSTRUCTIONS,
+        instructions=INSTRUCTIONS + robots_sentence(handles),
         version=version,
         log_level="WARNING",
-        tools=Tools(handles).every(),
+        tools=every,
+        middleware=[Cancellations(spared=ends)],
+        subscriptions=False,  # nobody would publish to them: a replica sees its own requests only
     )
+    add_resources(server, handles, tools)
+    add_prompts(server, handles)
+    return server
 
 
 def streamable_app(server: MCPServer, access: Access) -> ASGIApp:
@@ -87,6 +92,51 @@ def _first_problem(error: ValidationError) -> str:
     place = ".".join(str(part) for part in problems[0]["loc"])
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     return f"{place:.64}: {problems[0]['msg']}{more}."
+
+
+class Cancellations:
+    """Middleware: a call is ended by a cancellation that comes as a request of its own.
+
+    Clients of protocols before 2026-07-28 send it so, and without sessions nothing else joins the two. They are
+    matched by who asks and the id of the request; of two clients that cannot be told apart both may be ended, which
+    only stops more. It reaches the calls of this replica, but for those that end a movement.
+
+    Args:
+        spared: tools that are carried out to their end.
+    """
+
+    def __init__(self, spared: Collection[str]) -> None:
+        self._spared = spared
+        self._running: dict[tuple[str, str], list[anyio.CancelScope]] = {}
+
+    async def __call__(
+        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        params = ctx.params or {}
+        if ctx.method == "notifications/cancelled":
+            for scope in self._running.get((_asker(ctx), str(params.get("requestId"))), ()):
+                scope.cancel()
+        is_call = ctx.method == "tools/call" and ctx.request_id is not None
+        if not is_call or params.get("name") in self._spared:
+            return await call_next(ctx)
+        key = _asker(ctx), str(ctx.request_id)
+        with anyio.CancelScope() as scope:
+            scopes = self._running.setdefault(key, [])
+            scopes.append(scope)
+            try:
+                return await call_next(ctx)
+            finally:
+                scopes.remove(scope)
+                if not scopes and self._running.get(key) is scopes:
+                    del self._running[key]
+        raise MCPError(code=INTERNAL_ERROR, message="The call was cancelled.")
+
+
+def _asker(ctx: ServerRequestContext[Any, Any]) -> str:
+    request = ctx.request
+    if not isinstance(request, Request):
+        return ""
+    return f"{request.headers.get(HEADER, '')} {request.client.host if request.client else ''}"
 
 
 class _MountPoint:

@@ -8,29 +8,56 @@ import functools
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
 from mcp.server.mcpserver import Context, Image
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from rhino_actors.errors import (
     ActorUnavailable,
     ControlHeld,
+    InvalidRequest,
     NotAvailable,
     NotLocalised,
     RhinoError,
 )
 from rhino_actors.messages.geometry import Pose2D, Twist2D
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionLimits,
+    MissionStatus,
+    PatrolPoint,
+    PatrolRequest,
+    PatrolRouter,
+)
 from rhino_actors.messages.navigation import NavStatus, Rank
+from rhino_actors.messages.platform import VelocityAnswer
 from serve_app import commands
 from serve_app.camera_feed import CameraFeed
 from serve_app.clients import HEADER, assistant_name, from_header
 from serve_app.handles import Handles, Robot
 from serve_app.images import jpeg_within, map_png_within
 from serve_app.map_view import MapView, overlay_of, place_on
+from serve_app.mcp.arguments import (
+    AnyRobot,
+    Heading,
+    Listed,
+    Number,
+    RobotName,
+    WholeNumber,
+    forgiving,
+)
+from serve_app.mcp.results import (
+    MapPicture,
+    MissionProgress,
+    NavReport,
+    Observation,
+    StopReport,
+    VelocityReport,
+)
 from serve_app.refusals import RefusalLog
 from serve_app.schemas import (
     Gate,
@@ -40,8 +67,8 @@ from serve_app.schemas import (
     Pose,
     SportResponse,
     StateEvent,
-    StopResponse,
     VelocityResponse,
+    map_state,
 )
 from serve_app.streams import StreamLimit
 
@@ -53,11 +80,22 @@ CAMERA_WAIT_S = 2.0
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]  # no text, no truth value
 Wait = Annotated[
     Number,
     Field(ge=0.0, le=MAX_WAIT_S, description="[s] to wait for the end; 0 returns at once"),
 ]
+Area = Annotated[
+    list[tuple[Number, Number]],
+    Field(
+        max_length=1000,
+        description="corners [x, y] [m] in the map of the area to keep to; two are opposite corners of a rectangle; "
+        "left out: everything",
+    ),
+]
+MaxTime = Annotated[Number | None, Field(description="[s] after which the mission ends")]
+MaxDistance = Annotated[Number | None, Field(description="[m] driven after which it ends")]
+MinBattery = Annotated[Number | None, Field(description="[%] of battery below which it ends")]
+ReturnHome = Annotated[bool, Field(description="drive back to where it started before it ends")]
 
 _READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _MOVES = ToolAnnotations(
@@ -69,38 +107,42 @@ _ENDS = ToolAnnotations(
 _NOTES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
+_TITLES = {
+    "get_robot_status": "Robot status",
+    "observe": "Look through the camera",
+    "get_map": "Map from above",
+    "get_nav_status": "How the goal goes",
+    "get_mission_status": "How the mission goes",
+    "list_pois": "Named places",
+    "navigate_to": "Drive to a point",
+    "relative_move": "Move from here",
+    "send_velocity": "Drive at a velocity",
+    "go_to_poi": "Drive to a named place",
+    "explore": "Explore",
+    "start_patrol": "Start a patrol",
+    "resume_mission": "Go on with the mission",
+    "standup": "Stand up",
+    "liedown": "Lie down",
+    "execute_sport": "Posture or trick",
+    "stop": "Stop",
+    "cancel_navigation": "Give up the goal",
+    "pause_mission": "Pause the mission",
+    "stop_explore": "End the exploration",
+    "stop_patrol": "End the patrol",
+    "tag_poi": "Name a place",
+}
 
 
-class NavReport(Nav):
-    """How a goal goes."""
+class PointOfPatrol(BaseModel):
+    """A point to visit."""
 
-    ended: bool = Field(description="false: it is still under way; ask get_nav_status again")
-    exploring: bool = Field(False, description="the explorer sets the goals")
+    model_config = ConfigDict(extra="forbid")
 
-
-class Observation(BaseModel):
-    """What the picture is."""
-
-    seq: int
-    age: float = Field(description="[s] when it was read")
-    width: int = Field(description="[px]")
-    height: int = Field(description="[px]")
-    robot: Pose | None = Field(description="where the robot was, in the map; null: not known")
-
-
-class MapPicture(BaseModel):
-    """Where the picture lies: x = left_x + column / pixels_per_metre, y = top_y - row / pixels_per_metre."""
-
-    left_x: float = Field(description="[m] of the left edge")
-    top_y: float = Field(description="[m] of the upper edge")
-    pixels_per_metre: float
-    known_area: float = Field(description="[m2] of the floor and walls that were seen")
-    empty: bool = Field(description="true before the first scan")
-    robot: Pose | None
-    legend: str = (
-        "white: free, black: obstacle, grey: never seen, green arrow: robot, blue line: path, "
-        "orange ring: goal"
-    )
+    x: Number = Field(description="[m] in the map")
+    y: Number = Field(description="[m] in the map")
+    yaw_rad: Heading | None = Field(None, description="[rad] to look to; left out: as it arrives")
+    dwell: Number | None = Field(None, description="[s] to stand there")
+    label: str = Field("", max_length=200)
 
 
 def with_refusals(
@@ -149,45 +191,50 @@ def agent_name(context: Context[Any, Any]) -> str:
 
 
 class Tools:
-    """The tools over one deployment; they mean its default robot."""
+    """The tools over one deployment; without a robot's name they mean its first."""
 
     def __init__(self, handles: Handles) -> None:
         self._handles = handles
-        self._maps = MapView(handles.robot())
-        self._camera = CameraFeed(handles.robot())
+        self._maps = {name: MapView(robot) for name, robot in handles.robots.items()}
+        self._cameras = {name: CameraFeed(robot) for name, robot in handles.robots.items()}
         self._waits = StreamLimit(handles.server.max_streams)
-
-    @property
-    def _robot(self) -> Robot:
-        return self._handles.robot()
 
     def every(self) -> list[Tool]:
         """Return every tool. Those that end a movement take any argument: a stop is not refused for its form."""
         log = RefusalLog()
         kinds: tuple[tuple[ToolAnnotations, tuple[Callable[..., Awaitable[Any]], ...]], ...] = (
             (_READ_ONLY, (self.get_robot_status, self.observe, self.get_map)),
-            (_READ_ONLY, (self.get_nav_status, self.list_pois)),
+            (_READ_ONLY, (self.get_nav_status, self.get_mission_status, self.list_pois)),
             (_MOVES, (self.navigate_to, self.relative_move, self.send_velocity, self.go_to_poi)),
-            (_MOVES, (self.explore, self.standup, self.liedown, self.execute_sport)),
-            (_ENDS, (self.stop, self.cancel_navigation, self.stop_explore)),
+            (_MOVES, (self.explore, self.start_patrol, self.resume_mission)),
+            (_MOVES, (self.standup, self.liedown, self.execute_sport)),
+            (_ENDS, (self.stop, self.cancel_navigation, self.pause_mission)),
+            (_ENDS, (self.stop_explore, self.stop_patrol)),
             (_NOTES, (self.tag_poi,)),
         )
         tools: list[Tool] = []
         for annotations, functions in kinds:
             for function in functions:
-                tool = Tool.from_function(with_refusals(function, log), annotations=annotations)
-                tools.append(tool if annotations is _ENDS else _closed(tool))
+                tool = Tool.from_function(
+                    with_refusals(function, log),
+                    title=_TITLES[function.__name__],
+                    annotations=annotations,
+                )
+                tools.append(forgiving(tool, closed=annotations is not _ENDS))
         return tools
 
-    async def get_robot_status(self) -> StateEvent:
+    # what it sees
+
+    async def get_robot_status(self, robot: RobotName = None) -> StateEvent:
         """Return pose, posture, battery, who drives, the goal, the mission, and how old the sensors' data are."""
-        state = await commands.read_state(self._robot)
+        state = await commands.read_state(self._robot(robot))
         return StateEvent(**{name: getattr(state, name) for name in StateEvent.model_fields})
 
-    async def observe(self) -> Annotated[CallToolResult, Observation]:
+    async def observe(self, robot: RobotName = None) -> Annotated[CallToolResult, Observation]:
         """Look through the front camera: returns the newest picture and its age."""
+        looks = self._robot(robot)
         with self._waits.slot():
-            view = await self._camera.look(0, CAMERA_WAIT_S)
+            view = await self._cameras[looks.name].look(0, CAMERA_WAIT_S)
         assert view is not None, "without newer_than there is a frame, or an error"
         try:
             jpeg, width, height = await asyncio.to_thread(
@@ -195,7 +242,7 @@ class Tools:
             )
         except ValueError as error:
             raise NotAvailable(f"The picture cannot be shown: {error}.") from error
-        pose = await self._pose()
+        pose = await _pose(looks)
         seen = Observation(
             seq=view.frame.seq,
             age=view.age,
@@ -205,10 +252,18 @@ class Tools:
         )
         return _with_image(Image(data=jpeg, format="jpeg"), seen)
 
-    async def get_map(self) -> Annotated[CallToolResult, MapPicture]:
+    async def get_map(self, robot: RobotName = None) -> Annotated[CallToolResult, MapPicture]:
         """Return the map from above, up being +y, with the robot, its path and its goal drawn."""
-        snapshot = await self._maps.snapshot()
-        odom_pose, nav = await self._maps.overlay()
+        png, shown = await self.map_picture(robot)
+        return _with_image(Image(data=png, format="png"), shown)
+
+    async def map_picture(self, robot: str | None) -> tuple[bytes, MapPicture]:
+        """Return the map as PNG within the limits of a picture, and where it lies. Raises RhinoError."""
+        drawn = self._robot(robot)
+        maps = self._maps[drawn.name]
+        snapshot, (odom_pose, nav), age = await asyncio.gather(
+            maps.snapshot(), maps.overlay(), _map_age(drawn)
+        )
         path, goal = overlay_of(nav)
         pose = place_on(snapshot, odom_pose)
 
@@ -224,31 +279,36 @@ class Tools:
 
         png, per_cell = await asyncio.to_thread(draw)
         geometry = snapshot.geometry
-        shown = MapPicture(
+        return png, MapPicture(
             left_x=geometry.origin[0],
             top_y=geometry.origin[1] + geometry.shape[0] * geometry.resolution,
             pixels_per_metre=per_cell / geometry.resolution,
+            width=int.from_bytes(png[16:20]),
+            height=int.from_bytes(png[20:24]),
+            age=age,
             known_area=snapshot.known_area,
             empty=snapshot.is_empty,
             robot=Pose.model_validate(pose) if pose else None,
         )
-        return _with_image(Image(data=png, format="png"), shown)
+
+    # goals
 
     async def navigate_to(
         self,
         x: Annotated[Number, Field(description="[m] in the map")],
         y: Annotated[Number, Field(description="[m] in the map")],
         ctx: Context[Any, Any],
-        yaw: Annotated[
-            Number | None,
-            Field(description="[rad] heading at the goal; none: any"),
+        yaw_rad: Annotated[
+            Heading | None,
+            Field(
+                description="[rad] heading at the goal, counter-clockwise from +x; left out: any"
+            ),
         ] = None,
         wait_s: Wait = 0.0,
+        robot: RobotName = None,
     ) -> NavReport:
         """Drive to a point around obstacles. Returns at once unless wait_s is given: poll get_nav_status."""
-        client = agent_name(ctx)
-        nav = await commands.navigate(self._robot, x, y, yaw, client=client, rank=Rank.AGENT)
-        return await self._watched(nav, wait_s, client, ctx)
+        return await self._drive_to(self._robot(robot), x, y, yaw_rad, wait_s, ctx)
 
     async def relative_move(
         self,
@@ -257,13 +317,14 @@ class Tools:
         left: Annotated[Number, Field(description="[m]; negative: right")] = 0.0,
         degrees: Annotated[Number, Field(description="turn counter-clockwise (left)")] = 0.0,
         wait_s: Wait = 30.0,
+        robot: RobotName = None,
     ) -> NavReport:
         """Move to a pose given from where the robot stands and looks now, and wait for the end."""
-        client = agent_name(ctx)
+        client, mover = agent_name(ctx), self._robot(robot)
         nav = await commands.move_by(
-            self._robot, forward, left, math.radians(degrees), client=client, rank=Rank.AGENT
+            mover, forward, left, math.radians(degrees), client=client, rank=Rank.AGENT
         )
-        return await self._watched(nav, wait_s, client, ctx)
+        return await self._watched(mover, nav, wait_s, client, ctx)
 
     async def send_velocity(
         self,
@@ -274,50 +335,155 @@ class Tools:
         duration: Annotated[
             Number, Field(gt=0.0, le=commands.MAX_DRIVE_S, description="[s], then it stops")
         ] = 1.0,
-    ) -> VelocityResponse:
-        """Drive at a velocity for a few seconds, then stop. Prefer relative_move: it avoids obstacles."""
-        twist = Twist2D(vx, vy, omega)
-        return VelocityResponse.model_validate(
-            await commands.drive_for(self._robot, twist, duration, agent_name(ctx), Rank.AGENT)
+        robot: RobotName = None,
+    ) -> VelocityReport:
+        """Drive at a velocity for a few seconds, then stop. Prefer relative_move: it avoids obstacles.
+
+        What is faster than the robot may go is clamped, and the answer says to what.
+        """
+        answer = await commands.drive_for(
+            self._robot(robot), Twist2D(vx, vy, omega), duration, agent_name(ctx), Rank.AGENT
+        )
+        return VelocityReport(
+            **dict(VelocityResponse.model_validate(answer)), note=_clamped(answer)
         )
 
-    async def get_nav_status(self) -> NavReport:
+    async def get_nav_status(self, robot: RobotName = None) -> NavReport:
         """Return how the present goal goes, or how the last one ended."""
-        status = await commands.navigation(self._robot)
+        status = await commands.navigation(self._robot(robot))
         return NavReport(
             **{name: getattr(status, name) for name in Nav.model_fields},
             ended=not status.state.is_active,
             exploring=status.exploring,
         )
 
-    async def cancel_navigation(self, ctx: Context[Any, Any]) -> NavReport:
+    async def cancel_navigation(self, ctx: Context[Any, Any], robot: AnyRobot = None) -> NavReport:
         """Give up the goal; the robot stands."""
-        return _report(await self._robot.planner.cancel(agent_name(ctx)))
+        return _report(await self._any_robot(robot).planner.cancel(agent_name(ctx)))
 
-    async def stop(self, ctx: Context[Any, Any]) -> StopResponse:
-        """Stop the robot at once and give up goal and mission. Always allowed."""
-        stopped = await commands.stop(self._robot, agent_name(ctx))
-        return StopResponse(
-            gate=Gate.model_validate(stopped.gate),
-            goal_cancelled=stopped.goal_cancelled,
-            mission_stopped=stopped.mission_stopped,
+    async def stop(self, ctx: Context[Any, Any], robot: AnyRobot = None) -> StopReport:
+        """Stop at once and give up goal and mission: every robot, or the one that is named. Always allowed."""
+        known = self._handles.robots
+        robots = [self._any_robot(robot)] if self._is_known(robot) else list(known.values())
+        client = agent_name(ctx)
+        ends = await asyncio.gather(
+            *(commands.stop(each, client) for each in robots), return_exceptions=True
+        )
+        report = StopReport(
+            stopped=[], silent=[], goal_cancelled=False, mission_stopped=False, gates={}
+        )
+        for each, end in zip(robots, ends, strict=True):
+            if isinstance(end, commands.Stopped):
+                report.stopped.append(each.name)
+                report.gates[each.name] = Gate.model_validate(end.gate)
+                report.goal_cancelled |= end.goal_cancelled
+                report.mission_stopped |= end.mission_stopped
+            elif isinstance(end, RhinoError) and len(robots) > 1:
+                report.silent.append(each.name)
+            else:
+                raise end
+        return report
+
+    # missions
+
+    async def explore(
+        self,
+        ctx: Context[Any, Any],
+        area: Area = [],  # noqa: B006  # pydantic copies it
+        max_time: MaxTime = None,
+        max_distance: MaxDistance = None,
+        min_battery: MinBattery = None,
+        return_home: ReturnHome = False,
+        wait_s: Wait = 0.0,
+        robot: RobotName = None,
+    ) -> MissionProgress:
+        """Drive around until the whole place, or an area of it, is mapped, or a limit is reached.
+
+        Returns at once unless wait_s is given: poll get_mission_status.
+        """
+        client, explorer = agent_name(ctx), self._robot(robot)
+        limits = MissionLimits(max_time, max_distance, min_battery, return_home)
+        mission = await commands.explore(
+            explorer, ExploreRequest(_corners(area), limits), client=client, rank=Rank.AGENT
+        )
+        return await self._watched_mission(explorer, mission, wait_s, client, ctx)
+
+    async def start_patrol(
+        self,
+        ctx: Context[Any, Any],
+        router: Annotated[
+            Literal["coverage", "random", "frontier", "points"] | None,
+            Field(
+                description="coverage: what was longest unvisited; random; frontier: where visited floor borders "
+                "unvisited; points: the given points in their order. Left out: points when there are any, else coverage"
+            ),
+        ] = None,
+        points: Annotated[
+            list[str | PointOfPatrol],
+            Listed,
+            Field(max_length=500, description="labels or ids of places, or points with x and y"),
+        ] = [],  # noqa: B006  # pydantic copies it
+        dwell: Annotated[Number, Field(description="[s] to stand at each goal")] = 0.0,
+        loops: Annotated[
+            WholeNumber | None,
+            Field(ge=1, le=1_000_000, description="rounds; left out: until it is stopped"),
+        ] = None,
+        area: Area = [],  # noqa: B006  # pydantic copies it
+        max_time: MaxTime = None,
+        max_distance: MaxDistance = None,
+        min_battery: MinBattery = None,
+        return_home: ReturnHome = False,
+        robot: RobotName = None,
+    ) -> MissionProgress:
+        """Go around: over the known floor, or from place to place. Returns at once: poll get_mission_status."""
+        guard = self._robot(robot)
+        request = PatrolRequest(
+            router=PatrolRouter(router or ("points" if points else "coverage")),
+            points=tuple([await self._point(guard, point) for point in points]),
+            dwell=dwell,
+            loops=loops,
+            area=_corners(area),
+            limits=MissionLimits(max_time, max_distance, min_battery, return_home),
+        )
+        return _progress(
+            await commands.patrol(
+                self._handles, guard, request, client=agent_name(ctx), rank=Rank.AGENT
+            )
         )
 
-    async def explore(self, ctx: Context[Any, Any]) -> Mission:
-        """Drive around until the whole place is mapped. Returns at once: poll get_robot_status for the mission."""
-        return Mission.model_validate(await self._robot.explorer.start(agent_name(ctx), Rank.AGENT))
+    async def get_mission_status(self, robot: RobotName = None) -> MissionProgress:
+        """Return how the exploration or the patrol goes, or how the last one ended."""
+        return _progress(await self._robot(robot).explorer.status())
 
-    async def stop_explore(self, ctx: Context[Any, Any]) -> Mission:
-        """End the exploration; the robot stands."""
-        return Mission.model_validate(await self._robot.explorer.stop(agent_name(ctx)))
+    async def pause_mission(
+        self, ctx: Context[Any, Any], robot: AnyRobot = None
+    ) -> MissionProgress:
+        """Have the robot stand until the mission is resumed."""
+        return _progress(await commands.pause_mission(self._any_robot(robot), agent_name(ctx)))
 
-    async def standup(self, ctx: Context[Any, Any]) -> SportResponse:
+    async def resume_mission(
+        self, ctx: Context[Any, Any], robot: RobotName = None
+    ) -> MissionProgress:
+        """Go on with the mission that was paused, by pause_mission or by a person who drove."""
+        return _progress(await commands.resume_mission(self._robot(robot), agent_name(ctx)))
+
+    async def stop_explore(self, ctx: Context[Any, Any], robot: AnyRobot = None) -> MissionProgress:
+        """End the mission, be it an exploration or a patrol; the robot stands."""
+        return _progress(await commands.stop_mission(self._any_robot(robot), agent_name(ctx)))
+
+    async def stop_patrol(self, ctx: Context[Any, Any], robot: AnyRobot = None) -> MissionProgress:
+        """End the mission, be it a patrol or an exploration; the robot stands."""
+        return _progress(await commands.stop_mission(self._any_robot(robot), agent_name(ctx)))
+
+    # postures
+
+    async def standup(self, ctx: Context[Any, Any], robot: RobotName = None) -> SportResponse:
         """Make the robot stand up; it must stand to walk."""
-        return await self._sport("StandUp", ctx)
+        return await _sport(self._robot(robot), "StandUp", ctx)
 
-    async def liedown(self, ctx: Context[Any, Any]) -> SportResponse:
+    async def liedown(self, ctx: Context[Any, Any], robot: RobotName = None) -> SportResponse:
         """Make the robot lie down."""
-        return await self._sport("StandDown", ctx)
+        return await _sport(self._robot(robot), "StandDown", ctx)
 
     async def execute_sport(
         self,
@@ -325,61 +491,92 @@ class Tools:
             str, Field(max_length=64, description="Hello, Stretch, Sit, RiseSit, Dance1, ...")
         ],
         ctx: Context[Any, Any],
-        roll: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
-        pitch: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
-        yaw: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        roll_rad: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        pitch_rad: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
+        yaw_rad: Annotated[Number | None, Field(description="[rad] of Pose and Euler")] = None,
         height: Annotated[Number | None, Field(description="[m] of Pose")] = None,
+        robot: RobotName = None,
     ) -> SportResponse:
         """Carry out a sport command by name; an unknown one is refused with the list of those that exist.
 
         Pose and Euler lean the standing body by roll (right side down), pitch (nose down), yaw (left) and height.
+        Flips and jumps are refused unless the configuration allows acrobatics.
         """
-        numbers = {"roll": roll, "pitch": pitch, "yaw": yaw, "height": height}
+        numbers = {"roll": roll_rad, "pitch": pitch_rad, "yaw": yaw_rad, "height": height}
         given = {name: value for name, value in numbers.items() if value is not None}
-        return await self._sport(command, ctx, given)
+        return await _sport(self._robot(robot), command, ctx, given)
+
+    # places
 
     async def tag_poi(
         self,
         label: Annotated[str, Field(description="name of the place, 1 to 200 characters")],
         x: Annotated[Number | None, Field(description="[m] in the map")] = None,
         y: Annotated[Number | None, Field(description="[m] in the map")] = None,
+        robot: RobotName = None,
     ) -> PoiModel:
         """Name a place: the point given, or where the robot is now."""
-        poi = await commands.add_poi(self._handles, self._robot, label, x, y)
+        poi = await commands.add_poi(self._handles, self._robot(robot), label, x, y)
         return PoiModel.model_validate(poi)
 
-    async def list_pois(self) -> list[PoiModel]:
+    async def list_pois(self, robot: RobotName = None) -> list[PoiModel]:
         """List the named places."""
-        pois = await self._handles.poi_store.list_pois(self._robot.name)
+        pois = await self._handles.poi_store.list_pois(self._robot(robot).name)
         return [PoiModel.model_validate(poi) for poi in pois]
 
     async def go_to_poi(
         self,
-        poi: Annotated[str, Field(description="label or id of the place")],
+        poi: Annotated[str, Field(max_length=400, description="label or id of the place")],
         ctx: Context[Any, Any],
         wait_s: Wait = 0.0,
+        robot: RobotName = None,
     ) -> NavReport:
         """Drive to a named place. Returns at once unless wait_s is given: poll get_nav_status."""
-        place = await commands.find_poi(self._handles, self._robot, poi)
-        await commands.check_place(self._handles, self._robot, place)
-        return await self.navigate_to(place.x, place.y, ctx, None, wait_s)
+        goer = self._robot(robot)
+        place = await commands.find_poi(self._handles, goer, poi)
+        await commands.check_place(self._handles, goer, place)
+        return await self._drive_to(goer, place.x, place.y, None, wait_s, ctx)
 
-    async def _pose(self) -> Pose2D | None:
-        """Return where the robot is in the map, None while that is not known."""
-        try:
-            return await commands.current_pose(self._robot)
-        except (ActorUnavailable, NotAvailable, NotLocalised):
-            return None
+    def _robot(self, name: str | None) -> Robot:
+        """Return the robot of this name, whatever its case, or the first. Raises RobotNotFound."""
+        wanted = (name or "").strip().casefold()
+        for known in self._handles.robots:
+            if known.casefold() == wanted:
+                return self._handles.robot(known)
+        return self._handles.robot(name.strip() if name and wanted else None)
 
-    async def _sport(
-        self, command: str, ctx: Context[Any, Any], parameters: Mapping[str, float] | None = None
-    ) -> SportResponse:
-        return SportResponse.model_validate(
-            await commands.sport(self._robot, command, agent_name(ctx), Rank.AGENT, parameters)
+    def _is_known(self, name: object) -> bool:
+        return isinstance(name, str) and name.strip().casefold() in (
+            known.casefold() for known in self._handles.robots
         )
 
+    def _any_robot(self, name: object) -> Robot:
+        """Return the robot whose movement is to end: the only one there is, whatever was said."""
+        if len(self._handles.robots) == 1 or not name:
+            return self._handles.robot() if not self._is_known(name) else self._robot(str(name))
+        return self._robot(str(name))
+
+    async def _point(self, robot: Robot, point: str | PointOfPatrol) -> PatrolPoint:
+        if isinstance(point, str):
+            poi = await commands.find_poi(self._handles, robot, point)
+            return PatrolPoint(poi.x, poi.y, poi_id=poi.id)
+        return PatrolPoint(point.x, point.y, point.yaw_rad, point.dwell, point.label)
+
+    async def _drive_to(
+        self,
+        robot: Robot,
+        x: float,
+        y: float,
+        yaw: float | None,
+        wait_s: float,
+        ctx: Context[Any, Any],
+    ) -> NavReport:
+        client = agent_name(ctx)
+        nav = await commands.navigate(robot, x, y, yaw, client=client, rank=Rank.AGENT)
+        return await self._watched(robot, nav, wait_s, client, ctx)
+
     async def _watched(
-        self, nav: NavStatus, wait_s: float, client: str, ctx: Context[Any, Any]
+        self, robot: Robot, nav: NavStatus, wait_s: float, client: str, ctx: Context[Any, Any]
     ) -> NavReport:
         if wait_s <= 0.0:
             return _report(nav)
@@ -396,22 +593,93 @@ class Tools:
                     done, farthest, f"{now.state.value}, {now.distance_remaining:.1f} m to go"
                 )
 
-        return _report(
-            await commands.wait_for_goal(self._robot, nav.goal_id, wait_s, client, progress)
+        return _report(await commands.wait_for_goal(robot, nav.goal_id, wait_s, client, progress))
+
+    async def _watched_mission(
+        self,
+        robot: Robot,
+        mission: MissionStatus,
+        wait_s: float,
+        client: str,
+        ctx: Context[Any, Any],
+    ) -> MissionProgress:
+        if wait_s <= 0.0:
+            return _progress(mission)
+        told = -1.0
+
+        async def progress(now: MissionStatus) -> None:
+            nonlocal told
+            if now.elapsed > told:  # progress may only grow
+                told = now.elapsed
+                await ctx.report_progress(
+                    now.elapsed,
+                    None,
+                    f"{now.phase.value or now.state.value}, {now.known_area:.0f} m2 known, "
+                    f"{now.distance:.0f} m driven",
+                )
+
+        return _progress(
+            await commands.wait_for_mission(robot, mission.id, wait_s, client, progress)
         )
 
 
-def _closed(tool: Tool) -> Tool:
-    """Make the tool refuse arguments that it does not know: one that is misspelt must not count as left out."""
-    known = tool.fn_metadata.arg_model
-    closed = create_model(known.__name__, __base__=known, __cls_kwargs__={"extra": "forbid"})
-    tool.fn_metadata.arg_model = closed
-    tool.parameters = closed.model_json_schema(by_alias=True)
-    return tool
+async def _pose(robot: Robot) -> Pose2D | None:
+    """Return where the robot is in the map, None while that is not known."""
+    try:
+        return await commands.current_pose(robot)
+    except (ActorUnavailable, NotAvailable, NotLocalised):
+        return None
+
+
+async def _map_age(robot: Robot) -> float | None:
+    try:
+        stats, status = await asyncio.gather(robot.mapper.stats(), robot.platform.status())
+    except ActorUnavailable:
+        return None
+    return map_state(stats, status).age
+
+
+async def _sport(
+    robot: Robot,
+    command: str,
+    ctx: Context[Any, Any],
+    parameters: Mapping[str, float] | None = None,
+) -> SportResponse:
+    return SportResponse.model_validate(
+        await commands.sport(robot, command, agent_name(ctx), Rank.AGENT, parameters)
+    )
+
+
+def _clamped(answer: VelocityAnswer) -> str:
+    """Return one sentence on what was slowed down to the robot's limits, empty when nothing was."""
+    parts = [
+        f"{name} {getattr(answer.requested, name):g} to {getattr(answer.applied, name):g} {unit}"
+        for name, unit in (("vx", "m/s"), ("vy", "m/s"), ("omega", "rad/s"))
+        if getattr(answer.requested, name) != getattr(answer.applied, name)
+    ]
+    return f"Clamped to the robot's limits: {', '.join(parts)}." if parts else ""
+
+
+def _corners(area: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Return the outline of an area; two corners span a rectangle. Raises InvalidRequest."""
+    if len(area) == 1:
+        raise InvalidRequest(
+            "The area has one corner.", "Give two opposite corners, or an outline."
+        )
+    if len(area) == 2:
+        (x0, y0), (x1, y1) = area
+        return ((x0, y0), (x1, y0), (x1, y1), (x0, y1))
+    return tuple(area)
 
 
 def _report(nav: NavStatus) -> NavReport:
     return NavReport(**dict(Nav.model_validate(nav)), ended=not nav.state.is_active)
+
+
+def _progress(mission: MissionStatus) -> MissionProgress:
+    return MissionProgress(
+        **dict(Mission.model_validate(mission)), ended=not mission.state.is_active
+    )
 
 
 def _with_image(image: Image, described: BaseModel) -> CallToolResult:

@@ -12,7 +12,7 @@ from rhino_actors.messages.navigation import GoalRequest
 from serve_app import events, streams
 from serve_app.api import events as route
 from serve_app.app import create_api
-from serve_app.events import Event, Mailbox
+from serve_app.events import Event, EventHub, Mailbox
 from tests.api.streams import Stream, sse_events
 from tests.api.world import World, snapshot
 
@@ -34,7 +34,7 @@ async def test_a_new_listener_gets_the_whole_state_first() -> None:
     assert newest["nav"]["state"] == "idle" and newest["mission"]["state"] == "idle"
     assert newest["localisation"] == {"state": "unknown", "share": 0.0, "sentence": ""}
     assert newest["map_update"] == {"epoch": 7, "seq": 1, "empty": False}
-    assert newest["poi_update"] == {"version": 0}
+    assert newest["poi_update"]["version"] == 0 and newest["poi_update"]["since"] is None
     assert b"\nretry: " in b"\n" + stream.body and b"\nid: " in stream.body
 
 
@@ -54,7 +54,13 @@ async def test_changes_are_told_as_they_happen(monkeypatch: pytest.MonkeyPatch) 
 
     def enough(body: bytes) -> bool:
         told = body.replace(b" ", b"")
-        words = (b'"following"', b'"running"', b'{"version":1}', b'"seq":2', b'"latched_by":"ann"')
+        words = (
+            b'"following"',
+            b'"running"',
+            b'"added":["id-1"]',
+            b'"seq":2',
+            b'"latched_by":"ann"',
+        )
         return all(word in told for word in words)
 
     changing = asyncio.create_task(change())
@@ -66,6 +72,47 @@ async def test_changes_are_told_as_they_happen(monkeypatch: pytest.MonkeyPatch) 
     assert last["gate"]["latched_by"] == "ann"
     for name in ("nav", "mission", "gate", "map_update", "poi_update"):
         assert sum(1 for event, _ in told if event == name) == 2, f"{name} only when it changes"
+
+
+async def test_a_change_of_places_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "POI_PERIOD_S", 0.02)
+    world = World()
+    hub = EventHub(world.handles(), world.handles().robot())
+    keep, gone, changed = [await world.pois.add("go2", label, 1, 1) for label in "abc"]
+    await world.pois.add("second", "far", 1, 1)
+    told: list[dict[str, Any]] = []
+    async with asyncio.timeout(5), hub.listen() as mailbox:
+
+        async def next_update() -> None:
+            while True:
+                for event in await mailbox.take():
+                    if event.name == "poi_update":
+                        told.append(json.loads(event.data))
+                        return
+
+        await next_update()
+        assert told[0]["since"] is None and told[0]["added"] == []
+        version = told[0]["version"]
+        await world.pois.delete(gone.id)
+        await next_update()
+        await world.pois.change(changed.id, x=5.0)
+        await next_update()
+        new = await world.pois.add("go2", "d", 1, 1)
+        await next_update()
+        await world.pois.order("go2", [new.id, keep.id, changed.id])
+        await next_update()
+        await world.pois.add("second", "farther", 1, 1)
+        await next_update()
+    nothing = {"added": [], "changed": [], "removed": [], "reordered": False}
+    said = [
+        {"removed": [gone.id]},
+        {"changed": [changed.id]},
+        {"added": [new.id]},
+        {"reordered": True},
+        {},
+    ]
+    for number, (event, of_it) in enumerate(zip(told[1:], said, strict=True), version):
+        assert event == {"version": number + 1, "since": number, **nothing, **of_it}
 
 
 async def test_a_part_that_is_lost_is_named_and_told_again_when_it_is_back() -> None:

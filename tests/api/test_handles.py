@@ -132,6 +132,7 @@ FORWARD = (Twist2D(0.2, 0.0, 0.0), "ann")
 MOVING: list[tuple[str, str, tuple[Any, ...]]] = [
     ("planner", "navigate", ()),
     ("explorer", "start", ()),
+    ("explorer", "start_patrol", ()),
     ("explorer", "resume", ()),
     ("platform", "velocity", FORWARD),
     ("platform", "sport", ("StandUp", "ann")),
@@ -139,6 +140,7 @@ MOVING: list[tuple[str, str, tuple[Any, ...]]] = [
 ENDING: list[tuple[str, str, tuple[Any, ...]]] = [
     ("planner", "cancel", ()),
     ("explorer", "stop", ()),
+    ("explorer", "pause", ()),
     ("platform", "stop", ()),
     ("platform", "estop", ()),
     ("platform", "release", ()),

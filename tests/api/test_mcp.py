@@ -2,6 +2,7 @@ import asyncio
 import base64
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -12,13 +13,24 @@ import numpy as np
 import pytest
 import ray.exceptions as rx
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, ImageContent, TextContent
 
+from rhino_actors import errors
 from rhino_actors.errors import GoalOccupied
 from rhino_actors.messages.geometry import Pose2D
+from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionLimits,
+    MissionState,
+    PatrolRequest,
+    PatrolRouter,
+)
 from rhino_actors.messages.navigation import GoalRequest, Rank
 from serve_app.app import create_mcp, create_mcp_app
 from serve_app.clients import assistant_name
+from serve_app.handles import Handles
 from serve_app.mcp import tools
 from serve_app.mcp.tools import Tools
 from serve_app.streams import TooManyStreams
@@ -37,12 +49,21 @@ TOOLS = {
     "cancel_navigation",
     "explore",
     "stop_explore",
+    "start_patrol",
+    "stop_patrol",
+    "get_mission_status",
+    "pause_mission",
+    "resume_mission",
     "tag_poi",
     "list_pois",
     "go_to_poi",
     "stop",
     "get_map",
 }
+
+
+CODES = {getattr(kind, "code", "") for kind in vars(errors).values() if isinstance(kind, type)}
+ENDS = {"stop", "cancel_navigation", "pause_mission", "stop_explore", "stop_patrol"}
 
 
 @pytest.fixture
@@ -62,7 +83,10 @@ async def agent(world: World) -> AsyncIterator[Client]:
             await done.wait()
 
     holding = asyncio.create_task(hold())
-    yield await connected
+    await asyncio.wait({holding, connected}, return_when=asyncio.FIRST_COMPLETED)
+    if holding.done():
+        holding.result()
+    yield connected.result()
     done.set()
     await holding
 
@@ -91,12 +115,46 @@ async def test_every_tool_is_there_with_its_nature(agent: Client) -> None:
     tools = {tool.name: tool for tool in (await agent.list_tools()).tools}
     assert set(tools) == TOOLS
     for tool in tools.values():
-        assert tool.description and tool.annotations and tool.output_schema, tool.name
+        assert tool.title and tool.description and tool.output_schema, tool.name
+        hints = tool.annotations
+        assert hints is not None and None not in (
+            hints.read_only_hint,
+            hints.open_world_hint,
+            hints.destructive_hint if not hints.read_only_hint else False,
+            hints.idempotent_hint if not hints.read_only_hint else False,
+        ), tool.name
+        assert "robot" in tool.input_schema["properties"], tool.name
     read_only = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
-    assert read_only == {"observe", "get_robot_status", "get_nav_status", "list_pois", "get_map"}
+    assert read_only == {
+        "observe",
+        "get_robot_status",
+        "get_nav_status",
+        "get_mission_status",
+        "list_pois",
+        "get_map",
+    }
     destructive = {name for name, tool in tools.items() if tool.annotations.destructive_hint}
-    assert {"navigate_to", "send_velocity", "explore", "execute_sport"} <= destructive
+    assert {
+        "navigate_to",
+        "send_velocity",
+        "explore",
+        "execute_sport",
+        "start_patrol",
+    } <= destructive
     assert not destructive & {"stop", "cancel_navigation", "stop_explore", "tag_poi"}
+    idempotent = {name for name, tool in tools.items() if tool.annotations.idempotent_hint}
+    assert idempotent == ENDS
+
+
+async def test_parameters_say_their_unit(agent: Client) -> None:
+    for tool in (await agent.list_tools()).tools:
+        for name, schema in tool.input_schema["properties"].items():
+            types = {schema.get("type"), *(each.get("type") for each in schema.get("anyOf", ()))}
+            if "number" not in types:
+                continue
+            said = schema.get("description", "")
+            assert name == "degrees" or said.startswith("["), f"{tool.name} {name}: {said!r}"
+            assert ("rad]" in said) == name.endswith("_rad"), f"{tool.name} {name}"
 
 
 async def test_status_is_structured(agent: Client) -> None:
@@ -190,6 +248,7 @@ async def test_bad_arguments_move_nothing(
 async def test_a_velocity_is_kept_up_then_stopped_and_let_go(agent: Client, world: World) -> None:
     answer = await call(agent, "send_velocity", vx=5.0, duration=0.35)
     assert answer["applied"]["vx"] == 1.0 and answer["clamped"] is True
+    assert answer["note"] == "Clamped to the robot's limits: vx 5 to 1 m/s."
     sent = [twist.vx for twist, _, _ in world.platform.twists]
     assert sent[:-1] == [1.0] * (len(sent) - 1) and len(sent) >= 4 and sent[-1] == 0.0
     assert {rank for _, _, rank in world.platform.twists} == {Rank.AGENT}
@@ -268,7 +327,7 @@ async def test_a_client_that_goes_does_not_cancel_the_goal_that_came_after_its_o
     ("name", "argument"),
     [
         ("navigate_to", "x"),
-        ("navigate_to", "yaw"),
+        ("navigate_to", "yaw_rad"),
         ("navigate_to", "wait_s"),
         ("relative_move", "forward"),
         ("relative_move", "left"),
@@ -287,33 +346,99 @@ async def test_a_number_is_a_number(agent: Client, world: World, name: str, argu
         "go_to_poi": {"poi": "door"},
         "tag_poi": {"label": "door", "x": 1, "y": 2},
     }.get(name, {})
-    for value in (True, "1", "1.5"):
+    for value in (True, "true", "1 m", "1,5", "", "nan", "inf", "1e999", "0x10", "1_0", [1], {}):
         text = await refusal(agent, name, **{**needed, argument: value})
-        assert text.startswith(f"INVALID_REQUEST: {argument}: ")
+        assert text.startswith(f"INVALID_REQUEST: {argument}: "), text
         assert "http" not in text and "\n" not in text
     assert world.planner.requests == [] and world.platform.twists == []
     assert world.pois.pois == {}
 
 
+async def test_a_number_may_come_as_text(agent: Client, world: World) -> None:
+    await call(agent, "navigate_to", x="1.5", y=" -2 ", yaw_rad="1e-1", wait_s="0")
+    (request,) = world.planner.requests
+    assert (request.x, request.y, request.yaw) == (1.5, -2.0, 0.1)
+    answer = await call(agent, "send_velocity", vx="0.2", duration="0.1")
+    assert answer["applied"]["vx"] == 0.2
+
+
+async def test_null_is_left_out_where_that_means_nothing_else(agent: Client, world: World) -> None:
+    await call(agent, "navigate_to", x=1, y=2, yaw_rad=None, robot=None)
+    assert world.planner.requests[0].yaw is None
+    await call(agent, "stop", robot=None)
+    stopped = len(world.platform.twists)
+    text = await refusal(agent, "send_velocity", vx=None, vy=0.2)
+    assert text.startswith("INVALID_REQUEST: vx: "), "NaN is null on its way"
+    assert len(world.platform.twists) == stopped
+
+
+async def test_an_angle_says_its_unit_and_degrees_are_noticed(agent: Client, world: World) -> None:
+    await call(agent, "navigate_to", x=1, y=2, yaw=1.5)
+    assert world.planner.requests[-1].yaw == 1.5
+    text = await refusal(agent, "navigate_to", x=1, y=2, yaw_rad=90)
+    assert text.startswith("INVALID_REQUEST: yaw_rad: ") and "it is 1.571" in text
+    text = await refusal(agent, "navigate_to", x=1, y=2, yaw=1.0, yaw_rad=1.0)
+    assert text.startswith("INVALID_REQUEST: yaw: ")
+    assert len(world.planner.requests) == 1
+
+
 async def test_unknown_arguments_are_refused_except_by_what_stops(
     agent: Client, world: World
 ) -> None:
-    ends = {"stop", "cancel_navigation", "stop_explore"}
     for tool in (await agent.list_tools()).tools:
         is_closed = tool.input_schema.get("additionalProperties") is False
-        assert is_closed is (tool.name not in ends), tool.name
+        assert is_closed is (tool.name not in ENDS), tool.name
     text = await refusal(agent, "send_velocity", vx=0.1, speed=3)
     assert text.startswith("INVALID_REQUEST: speed: ")
     assert world.platform.twists == []
     await call(agent, "stop", reason="a child")
     assert world.platform.calls[0].startswith("stop ")
+    for robot in (5, ["x"], "nobody", ""):
+        assert (await call(agent, "stop", robot=robot))["stopped"] == ["go2", "second"]
+
+
+async def test_each_tool_means_the_robot_that_is_named(world: World) -> None:
+    both = world.handles()
+    second = World()
+    handles = Handles(
+        world.server,
+        {"go2": both.robots["go2"], "second": second.handles().robots["go2"]},
+        both.poi_store,
+    )
+    handles = replace(
+        handles,
+        robots={**handles.robots, "second": replace(handles.robots["second"], name="second")},
+    )
+    second.platform.add_frame()
+    second.platform.pose = Pose2D(7.0, 8.0, 0.0)
+    async with Client(create_mcp(handles)) as agent:
+        assert "go2, second" in (agent.instructions or "")
+        assert (await call(agent, "get_robot_status", robot="Second"))["pose"]["x"] == 7.0
+        assert (await call(agent, "observe", robot="second"))["robot"]["x"] == 7.0
+        assert (await call(agent, "get_map", robot="second"))["robot"]["x"] == 7.0
+        await call(agent, "navigate_to", x=1, y=1, robot="second")
+        await call(agent, "tag_poi", label="its", robot="second")
+        await call(agent, "standup", robot="second")
+        await call(agent, "explore", robot="second")
+        assert (await call(agent, "list_pois"))["result"] == []
+        assert (await call(agent, "list_pois", robot="second"))["result"][0]["label"] == "its"
+        assert (await call(agent, "get_mission_status"))["state"] == "idle"
+        assert (await call(agent, "get_mission_status", robot="second"))["state"] == "running"
+        text = await refusal(agent, "navigate_to", x=1, y=1, robot="third")
+        assert text.startswith("ROBOT_NOT_FOUND: ") and "go2, second" in text
+        assert world.planner.requests == [] and world.platform.calls == []
+        report = await call(agent, "stop", robot="second")
+        assert report["stopped"] == ["second"] and report["mission_stopped"] is True
+        second.lost["platform"] = rx.ActorDiedError()
+        report = await call(agent, "stop")
+        assert (report["stopped"], report["silent"]) == (["go2"], ["second"])
 
 
 async def test_postures_and_tricks(agent: Client, world: World) -> None:
     await call(agent, "standup")
     await call(agent, "liedown")
     await call(agent, "execute_sport", command="Hello")
-    await call(agent, "execute_sport", command="Pose", roll=0.1, height=-0.05)
+    await call(agent, "execute_sport", command="Pose", roll_rad=0.1, height="-0.05")
     names = [entry.split()[0] for entry in world.platform.calls]
     assert names == ["StandUp", "StandDown", "Hello", "Pose"]
     assert "roll=0.1 height=-0.05" in world.platform.calls[-1]
@@ -322,11 +447,185 @@ async def test_postures_and_tricks(agent: Client, world: World) -> None:
 
 
 async def test_stop_and_exploring(agent: Client, world: World) -> None:
-    assert (await call(agent, "explore"))["state"] == "running"
+    mission = await call(agent, "explore")
+    assert mission["state"] == "running" and mission["ended"] is False and mission["id"]
     assert world.explorer.started_by[0][1] is Rank.AGENT
     assert (await refusal(agent, "explore")).startswith("MISSION_RUNNING: ")
+    assert (await call(agent, "get_mission_status"))["id"] == mission["id"]
     assert (await call(agent, "stop"))["mission_stopped"] is True
     assert (await refusal(agent, "stop_explore")).startswith("NO_MISSION: ")
+    assert (await call(agent, "get_mission_status"))["ended"] is True
+
+
+async def test_an_exploration_keeps_to_an_area_and_its_limits(agent: Client, world: World) -> None:
+    await call(
+        agent,
+        "explore",
+        area=[[0, 0], ["4", 3]],
+        max_time=600,
+        min_battery="30",
+        return_home=True,
+    )
+    (request,) = world.explorer.requests
+    assert isinstance(request, ExploreRequest)
+    assert request.area == ((0.0, 0.0), (4.0, 0.0), (4.0, 3.0), (0.0, 3.0))
+    assert request.limits == MissionLimits(600.0, None, 30.0, True)
+    await call(agent, "stop_explore")
+    for bad in ({"area": [[0, 0]]}, {"area": [[0, 0], [0, 0]]}, {"max_time": 0}, {"area": [[0]]}):
+        assert (await refusal(agent, "explore", **bad)).startswith("INVALID_REQUEST: ")
+    assert len(world.explorer.requests) == 1
+
+
+async def test_a_patrol_goes_over_the_floor_or_from_place_to_place(
+    agent: Client, world: World
+) -> None:
+    await call(agent, "tag_poi", label="Kitchen", x=1, y=1)
+    assert (await call(agent, "start_patrol", max_time=60))["kind"] == "patrol"
+    assert (await call(agent, "pause_mission"))["ended"] is False
+    assert (await call(agent, "resume_mission"))["state"] == "running"
+    assert (await call(agent, "stop_patrol"))["ended"] is True
+    points = ["kitchen", {"x": "3", "y": 4, "yaw_rad": 1, "dwell": 2, "label": "door"}]
+    await call(agent, "start_patrol", points=points, loops="2", dwell=1, return_home=True)
+    await call(agent, "stop_patrol")
+    await call(agent, "start_patrol", points="kitchen")
+    await call(agent, "stop")
+    floor, places, one = world.explorer.requests
+    assert isinstance(floor, PatrolRequest) and floor.router is PatrolRouter.COVERAGE
+    assert isinstance(places, PatrolRequest) and places.router is PatrolRouter.POINTS
+    kitchen, door = places.points
+    assert (kitchen.x, kitchen.y, kitchen.label) == (1.0, 1.0, "Kitchen")
+    assert (door.x, door.y, door.yaw, door.dwell, door.label) == (3.0, 4.0, 1.0, 2.0, "door")
+    assert (places.loops, places.dwell, places.limits.return_home) == (2, 1.0, True)
+    assert isinstance(one, PatrolRequest) and len(one.points) == 1
+    for bad in (
+        {"router": "points"},
+        {"router": "coverage", "points": ["kitchen"]},
+        {"router": "teleport"},
+        {"points": ["kitchn"]},
+        {"points": [{"x": 1}]},
+        {"points": [{"x": 1, "y": 1, "yaw_rad": 90}]},
+        {"loops": 0},
+        {"loops": 1.5},
+    ):
+        text = await refusal(agent, "start_patrol", **bad)
+        assert text.startswith(("INVALID_REQUEST: ", "POI_NOT_FOUND: ")), text
+    assert len(world.explorer.requests) == 3
+
+
+async def test_an_exploration_can_be_waited_for_with_progress(agent: Client, world: World) -> None:
+    heard: list[tuple[float, str | None]] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        heard.append((done, message))
+        world.explorer.mission = replace(
+            world.explorer.mission,
+            state=MissionState.COMPLETE if len(heard) == 3 else MissionState.RUNNING,
+            elapsed=len(heard) * 1.0,
+            known_area=12.0,
+            seq=world.explorer.mission.seq + 1,
+        )
+
+    result = await agent.call_tool("explore", {"wait_s": 20}, progress_callback=progress)
+    assert result.structured_content is not None
+    assert result.structured_content["state"] == "complete"
+    assert [done for done, _ in heard] == [0.0, 1.0, 2.0] and "12 m2" in (heard[1][1] or "")
+
+
+async def test_a_waiting_client_that_goes_ends_the_exploration_it_began(
+    agent: Client, world: World
+) -> None:
+    waiting = asyncio.create_task(agent.call_tool("explore", {"wait_s": 100}))
+    async with asyncio.timeout(5):
+        while not world.explorer.mission.state.is_active:
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        while world.explorer.mission.state.is_active:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_place_that_is_not_there_is_refused_with_what_may_be_meant(
+    agent: Client, world: World
+) -> None:
+    for label in ("Kitchen", "front door", "charging dock", "office"):
+        await call(agent, "tag_poi", label=label, x=1, y=1)
+    for wrong, near in (
+        ("kichen", "Kitchen"),
+        ("the kitchen", "Kitchen"),
+        ("dock", "charging dock"),
+        ("Front Dor", "front door"),
+    ):
+        text = await refusal(agent, "go_to_poi", poi=wrong)
+        assert text.startswith("POI_NOT_FOUND: ") and f"Near it: '{near}'" in text, text
+    text = await refusal(agent, "go_to_poi", poi="x" * 400)
+    assert "Near it" not in text and "list_pois" in text
+    assert world.planner.requests == []
+
+
+async def test_state_map_and_places_are_resources(agent: Client, world: World) -> None:
+    await call(agent, "tag_poi", label="Küche / 1", x=1, y=2)
+    listed = {str(each.uri): each for each in (await agent.list_resources()).resources}
+    assert set(listed) == {"rhino://robots", "rhino://state", "rhino://map", "rhino://pois"}
+    templates = {
+        each.uri_template for each in (await agent.list_resource_templates()).resource_templates
+    }
+    assert {"rhino://pois/{poi}", "rhino://robots/{robot}/pois/{poi}"} <= templates
+    assert {f"rhino://robots/{{robot}}/{name}" for name in ("state", "map", "pois")} <= templates
+
+    async def text(uri: str) -> Any:
+        (content,) = (await agent.read_resource(uri)).contents
+        assert content.mime_type == "application/json"
+        return json.loads(content.text)
+
+    assert (await text("rhino://state"))["pose"]["x"] == 1.0
+    assert (await text("rhino://robots/second/state"))["robot"] == "second"
+    assert (await text("rhino://robots")) == {"robots": ["go2", "second"], "default": "go2"}
+    (poi,) = await text("rhino://pois")
+    assert await text("rhino://pois/k%C3%BCche%20%2F%201") == poi
+    assert await text(f"rhino://pois/{poi['id']}") == poi
+    assert await text("rhino://robots/second/pois") == []
+    for uri in ("rhino://map", "rhino://robots/go2/map"):
+        (image,) = (await agent.read_resource(uri)).contents
+        assert image.mime_type == "image/png"
+        assert base64.b64decode(image.blob).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("uri", "code"),
+    [
+        ("rhino://pois/nothing", "POI_NOT_FOUND"),
+        ("rhino://robots/third/state", "ROBOT_NOT_FOUND"),
+        ("rhino://robots/second/pois/nothing", "POI_NOT_FOUND"),
+    ],
+)
+async def test_a_resource_that_is_not_there_is_refused_with_the_code(
+    agent: Client, uri: str, code: str
+) -> None:
+    with pytest.raises(MCPError, match=code):
+        await agent.read_resource(uri)
+
+
+async def test_a_resource_of_a_lost_part_is_refused_with_the_code(
+    agent: Client, world: World
+) -> None:
+    world.lost["mapper"] = rx.ActorDiedError()
+    with pytest.raises(MCPError, match="ACTOR_UNAVAILABLE"):
+        await agent.read_resource("rhino://map")
+
+
+async def test_a_prompt_explains_the_robot(agent: Client) -> None:
+    (prompt,) = (await agent.list_prompts()).prompts
+    assert prompt.name == "drive_robot" and prompt.description
+    result = await agent.get_prompt("drive_robot", {"task": "fetch {nothing}"})
+    (message,) = result.messages
+    text = message.content.text
+    assert "fetch {nothing}" in text
+    words = set(re.findall(r"[a-z_]+", text))
+    named = {word for word in words if "_" in word.strip("_")}
+    assert named <= TOOLS | {"max_time", "min_battery", "return_home"}, "only tools that exist"
+    for code in re.findall(r"[A-Z]+_[A-Z_]+", text):
+        assert code in CODES, code
+    plain = (await agent.get_prompt("drive_robot", {})).messages[0].content.text
+    assert "The task" not in plain
 
 
 async def test_places_are_named_listed_and_gone_to(agent: Client, world: World) -> None:
@@ -367,6 +666,8 @@ async def test_the_map_says_how_pixels_become_metres(agent: Client, world: World
     place = result.structured_content
     assert mime == "image/png" and place is not None
     image = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+    assert (place["height"], place["width"]) == image.shape[:2]
+    assert place["age"] == pytest.approx(99.0), "of the lidar frame in the map"
     scale = place["pixels_per_metre"]
     # The obstacle of cell (2, 4) has its centre at (-0.55, -0.25).
     row, col = round((place["top_y"] + 0.25) * scale), round((-0.55 - place["left_x"]) * scale)
@@ -374,6 +675,27 @@ async def test_the_map_says_how_pixels_become_metres(agent: Client, world: World
     assert place["empty"] is False and place["robot"]["y"] == -0.3
     world.mapper.current = snapshot(0)
     assert (await call(agent, "get_map"))["empty"] is True
+
+
+async def test_a_large_map_fits_and_a_lost_platform_takes_its_age_along(
+    agent: Client, world: World
+) -> None:
+    rng = np.random.default_rng(3)
+    cells = rng.choice(np.array([-1, 0, 100], np.int8), (1500, 2600))
+    world.mapper.current = replace(
+        world.mapper.current,
+        geometry=GridGeometry(0.05, (-60.0, -40.0), cells.shape),
+        occupancy=cells,
+        costmap=np.zeros(cells.shape, np.uint8),
+    )
+    world.lost["platform"] = rx.ActorDiedError()
+    result = await agent.call_tool("get_map", {})
+    data, _ = image_of(result)
+    place = result.structured_content
+    assert place is not None and place["age"] is None
+    image = np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))
+    assert len(data) <= 200_000 and max(image.shape) <= 1024
+    assert place["pixels_per_metre"] == pytest.approx(image.shape[1] / 130.0, rel=0.01)
 
 
 async def test_it_is_served_without_sessions_at_the_bare_mount_point(world: World) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import math
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,11 +22,13 @@ from rhino_actors.errors import (
     MapInUse,
     MapNameTaken,
     MapNotFound,
+    MissionNotFound,
     MissionRunning,
     NoGoal,
     NoMission,
     NotHolder,
     NotSimulated,
+    PoiListChanged,
     PoiNotFound,
     SupersededRequest,
     UnknownCommand,
@@ -37,7 +39,15 @@ from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.localisation import LocalisationState, LocalisationStatus
 from rhino_actors.messages.map_patch import MapPatch, VoxelPatch
 from rhino_actors.messages.maps import MapContent, SavedMap
-from rhino_actors.messages.missions import MissionState, MissionStatus
+from rhino_actors.messages.missions import (
+    ExploreRequest,
+    MissionKind,
+    MissionPhase,
+    MissionRecord,
+    MissionState,
+    MissionStatus,
+    PatrolRequest,
+)
 from rhino_actors.messages.navigation import (
     FollowReport,
     FollowState,
@@ -61,8 +71,9 @@ from rhino_actors.messages.platform import (
     TakeOver,
     VelocityAnswer,
 )
-from rhino_actors.messages.poi import Poi
+from rhino_actors.messages.poi import Poi, PoiFileKind
 from rhino_actors.messages.sensors import CameraFrame
+from rhino_actors.storage.poi_files import read_places, to_csv, to_geojson
 from serve_app.handles import Actor, Handles, Robot
 from tests.fakes import FakeHandle
 
@@ -453,17 +464,25 @@ class FakeExplorer:
     def __init__(self) -> None:
         self.mission = MissionStatus()
         self.started_by: list[tuple[str, Rank]] = []
+        self.requests: list[ExploreRequest | PatrolRequest] = []
 
-    async def start(self, client: str, rank: Rank = Rank.HUMAN) -> MissionStatus:
-        if self.mission.state.is_active:
-            raise MissionRunning()
-        self.started_by.append((client, rank))
-        return self._set(MissionState.RUNNING, client)
+    async def start(
+        self, client: str, rank: Rank = Rank.HUMAN, request: ExploreRequest = ExploreRequest()
+    ) -> MissionStatus:
+        return self._start(client, rank, request)
+
+    async def start_patrol(self, client: str, rank: Rank, request: PatrolRequest) -> MissionStatus:
+        return self._start(client, rank, request)
 
     async def stop(self, client: str) -> MissionStatus:
         if not self.mission.state.is_active:
             raise NoMission()
         return self._set(MissionState.CANCELLED, client)
+
+    async def pause(self, client: str) -> MissionStatus:
+        if self.mission.state is not MissionState.RUNNING:
+            raise NoMission()
+        return self._set(MissionState.PAUSED, client)
 
     async def resume(self, client: str) -> MissionStatus:
         if self.mission.state is not MissionState.PAUSED:
@@ -472,6 +491,26 @@ class FakeExplorer:
 
     async def status(self, newer_than: int = 0, wait: float = 0.0) -> MissionStatus:
         return self.mission
+
+    def _start(
+        self, client: str, rank: Rank, request: ExploreRequest | PatrolRequest
+    ) -> MissionStatus:
+        if self.mission.state.is_active:
+            raise MissionRunning()
+        self.started_by.append((client, rank))
+        self.requests.append(request)
+        patrols = isinstance(request, PatrolRequest)
+        self.mission = MissionStatus(
+            kind=MissionKind.PATROL if patrols else MissionKind.EXPLORE,
+            id=f"mission-{len(self.requests)}",
+            phase=MissionPhase.CHOOSING,
+            home=Pose2D(1.0, 2.0),
+            area=request.area,
+            limits=request.limits,
+            skipped=request.skipped if isinstance(request, PatrolRequest) else (),
+            seq=self.mission.seq,
+        )
+        return self._set(MissionState.RUNNING, client)
 
     def _set(self, state: MissionState, client: str) -> MissionStatus:
         self.mission = replace(self.mission, state=state, client=client, seq=self.mission.seq + 1)
@@ -484,6 +523,7 @@ class FakePois:
         self.maps: dict[str, tuple[SavedMap, MapContent]] = {}
         self.running: dict[str, tuple[int, str]] = {}
         self.imported: list[Mapping[str, bytes]] = []
+        self.missions: dict[str, tuple[MissionRecord, bytes | None]] = {}
         self.changes = 0
 
     async def add(
@@ -509,11 +549,47 @@ class FakePois:
             raise PoiNotFound()
         return self.pois[poi_id]
 
-    async def rename(self, poi_id: str, label: str) -> Poi:
-        self._check(label)
+    async def change(
+        self,
+        poi_id: str,
+        label: str | None = None,
+        x: float | None = None,
+        y: float | None = None,
+        z: float | None = None,
+    ) -> Poi:
+        given = {"label": label, "x": x, "y": y, "z": z}
+        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if not values:
+            raise InvalidRequest()
+        if label is not None:
+            self._check(label)
         self.changes += 1
-        self.pois[poi_id] = replace(await self.get(poi_id), label=label)
+        self.pois[poi_id] = replace(await self.get(poi_id), **values)
         return self.pois[poi_id]
+
+    async def order(self, robot: str, ids: Sequence[str]) -> tuple[Poi, ...]:
+        if sorted(ids) != sorted(poi.id for poi in await self.list_pois(robot)):
+            raise PoiListChanged()
+        self.changes += 1
+        self.pois = {
+            **{key: poi for key, poi in self.pois.items() if poi.robot != robot},
+            **{key: self.pois[key] for key in ids},
+        }
+        return await self.list_pois(robot)
+
+    async def export_pois(self, robot: str, kind: PoiFileKind) -> bytes:
+        pois = await self.list_pois(robot)
+        return to_csv(pois) if kind == "csv" else to_geojson(pois)
+
+    async def import_pois(
+        self, robot: str, content: bytes, map_id: str | None, rebind: bool = False
+    ) -> tuple[Poi, ...]:
+        taken = []
+        for entry in read_places(content):
+            own = entry.map_id if entry.has_map_id and not rebind else map_id
+            poi = await self.add(robot, entry.label, entry.x, entry.y, entry.z, own)
+            taken.append(poi)
+        return tuple(taken)
 
     async def delete(self, poi_id: str) -> None:
         await self.get(poi_id)
@@ -582,6 +658,26 @@ class FakePois:
     async def map_in_force(self, robot: str, epoch: int) -> SavedMap | None:
         since, map_id = self.running.get(robot, (0, ""))
         return self.maps[map_id][0] if since == epoch and map_id in self.maps else None
+
+    async def list_missions(self, robot: str, limit: int = 50) -> tuple[MissionRecord, ...]:
+        of_robot = [record for record, _ in self.missions.values() if record.robot == robot]
+        return tuple(replace(record, goals=(), skipped=()) for record in of_robot[::-1][:limit])
+
+    async def get_mission(self, mission_id: str) -> MissionRecord:
+        if mission_id not in self.missions:
+            raise MissionNotFound()
+        return self.missions[mission_id][0]
+
+    async def mission_picture(self, mission_id: str) -> bytes:
+        await self.get_mission(mission_id)
+        picture = self.missions[mission_id][1]
+        if picture is None:
+            raise MissionNotFound("This mission has no picture.")
+        return picture
+
+    async def delete_mission(self, mission_id: str) -> None:
+        await self.get_mission(mission_id)
+        del self.missions[mission_id]
 
     @staticmethod
     def _check(label: str) -> None:

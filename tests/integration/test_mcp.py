@@ -1,10 +1,11 @@
 """The official MCP client against a running deployment."""
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
 
 from tests.deployment import Rhino
 
@@ -48,3 +49,43 @@ async def test_agent_may_not_interrupt_a_persons_mission_but_may_stop_it(running
         await _call(client, "stop")
     mission = running.get("/api/state")["mission"]
     assert mission["state"] == "cancelled"
+
+
+async def test_acrobatics_are_refused_and_tricks_are_not(running: Rhino) -> None:
+    async with Client(f"{running.api}/mcp") as client:
+        for command in ("FrontFlip", "BackFlip", "FrontJump"):
+            refused = await client.call_tool("execute_sport", {"command": command})
+            assert refused.is_error and "COMMAND_REJECTED" in refused.content[0].text
+            assert "allow_acrobatics" in refused.content[0].text
+        await _call(client, "execute_sport", command="Hello")
+
+
+async def test_a_replica_that_is_killed_between_two_calls_breaks_no_client(running: Rhino) -> None:
+    async with Client(f"{running.api}/mcp") as client:
+        poi = await _call(client, "tag_poi", label="before")
+        for replica in running.family("ray::ServeReplica:mcp"):
+            replica.kill()
+            replica.wait(10)
+
+        async def again() -> dict[str, Any] | None:
+            try:
+                return await _call(client, "list_pois")
+            except Exception:  # while Serve starts another
+                return None
+
+        async with asyncio.timeout(60):
+            while (listed := await again()) is None:
+                await asyncio.sleep(0.2)
+        assert poi["id"] in [each["id"] for each in listed["result"]]
+
+
+async def test_the_bridge_finds_the_deployment_that_runs(running: Rhino) -> None:
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "rhino_actors.cli", "mcp"],
+        env={key: value for key, value in running.environment.items() if key != "RHINO_PORT"},
+    )
+    async with Client(parameters) as client:
+        status = await _call(client, "get_robot_status")
+        assert status["status"]["connected"] is True
+        await _call(client, "stop")

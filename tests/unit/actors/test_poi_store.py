@@ -22,7 +22,7 @@ async def test_pois_survive_a_new_actor_and_lie_in_the_data_directory() -> None:
 
     store = PoiStore(RhinoConfig())
     assert await store.list_pois("go2") == (poi,)
-    assert (await store.rename(poi.id, "bath")).label == "bath"
+    assert (await store.change(poi.id, "bath")).label == "bath"
     assert (await store.get(poi.id)).label == "bath"
     await store.delete(poi.id)
     with pytest.raises(PoiNotFound):

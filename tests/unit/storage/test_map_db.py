@@ -17,7 +17,7 @@ from rhino_actors.errors import InvalidLabel, MapInUse, MapNameTaken, MapNotFoun
 from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.maps import SavedMap
 from rhino_actors.storage import map_db
-from rhino_actors.storage.database import Database
+from rhino_actors.storage.database import SCHEMA_VERSION, Database
 from rhino_actors.storage.map_db import MapDatabase
 from rhino_actors.storage.poi_db import PoiDatabase
 
@@ -124,7 +124,7 @@ async def test_a_file_of_version_1_is_taken_over_with_all_it_holds(
     assert await store.maps.list_maps("go2") == (saved,)
     await store.database.close()
     connection = sqlite3.connect(tmp_path / "rhino.db")
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
     connection.close()
 
 

@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from rhino_actors.errors import InvalidLabel, InvalidRequest, PoiNotFound, StorageError
+from rhino_actors.errors import (
+    InvalidLabel,
+    InvalidRequest,
+    PoiFileInvalid,
+    PoiListChanged,
+    PoiNotFound,
+    StorageError,
+)
+from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.storage.database import SCHEMA_VERSION, Database
+from rhino_actors.storage.map_db import MapDatabase
 from rhino_actors.storage.poi_db import PoiDatabase
+from rhino_actors.storage.poi_files import read_places, to_csv, to_geojson
 
 WRITER = """
 import asyncio, sys
@@ -25,6 +36,23 @@ async def main(path, name, count):
     await database.close()
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+CROWD = """
+import asyncio, sys
+from pathlib import Path
+from rhino_actors.storage.poi_db import PoiDatabase
+
+async def write(database, name):
+    for number in range(int(sys.argv[3])):
+        print((await database.add(name, f"{number}", 0.0, 0.0)).id, flush=True)
+
+async def main():
+    database = PoiDatabase(Path(sys.argv[1]))
+    await asyncio.gather(*(write(database, f"{sys.argv[2]}{n}") for n in range(10)))
+    await database.close()
+
+asyncio.run(main())
 """
 
 
@@ -73,7 +101,7 @@ async def test_pois_are_listed_oldest_first_and_by_robot(database: PoiDatabase) 
 async def test_labels_are_kept_verbatim(database: PoiDatabase, label: str) -> None:
     poi = await database.add("go2", "first", 0.0, 0.0)
     assert (await database.add("go2", label, 0.0, 0.0)).label == label
-    assert (await database.rename(poi.id, label)).label == label
+    assert (await database.change(poi.id, label)).label == label
     assert [poi.label for poi in await database.list_pois("go2")] == [label, label]
 
 
@@ -89,8 +117,9 @@ async def test_unusable_labels_are_refused_and_nothing_changes(
     version = await database.version()
     with pytest.raises(InvalidLabel):
         await database.add("go2", label, 0.0, 0.0)
-    with pytest.raises(InvalidLabel):
-        await database.rename(poi.id, label)
+    if label is not None:  # which would be: no other label
+        with pytest.raises(InvalidLabel):
+            await database.change(poi.id, label)
     assert await database.list_pois("go2") == (poi,)
     assert await database.version() == version
 
@@ -112,13 +141,141 @@ async def test_coordinates_must_be_finite(database: PoiDatabase, axis: str, bad:
     assert await database.list_pois("go2") == ()
 
 
+async def test_a_place_is_moved_and_what_is_not_given_stays(database: PoiDatabase) -> None:
+    poi = await database.add("go2", "door", 1.0, 2.0, 0.5, map_id="m1")
+    moved = await database.change(poi.id, x=3, z=-0.25)
+    assert (moved.label, moved.x, moved.y, moved.z, moved.map_id) == ("door", 3.0, 2.0, -0.25, "m1")
+    assert await database.get(poi.id) == moved
+    for bad in (math.nan, math.inf, True, "1"):
+        with pytest.raises(InvalidRequest, match="y must be a finite number"):
+            await database.change(poi.id, label="gone", y=bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="nothing to change"):
+        await database.change(poi.id)
+    assert await database.get(poi.id) == moved
+
+
+async def test_places_are_put_in_order_all_or_none(database: PoiDatabase, path: Path) -> None:
+    a, b, c = [await database.add("go2", label, 0.0, 0.0) for label in "abc"]
+    far = await database.add("second", "far", 0.0, 0.0)
+    assert await database.order("go2", [c.id, a.id, b.id]) == (c, a, b)
+    version = await database.version()
+    for wrong in (
+        [],
+        [a.id, b.id],
+        [a.id, b.id, b.id],
+        [a.id, b.id, c.id, far.id],
+        [a.id, b.id, "x"],
+    ):
+        with pytest.raises(PoiListChanged):
+            await database.order("go2", wrong)
+    assert await database.version() == version
+    last = await database.add("go2", "d", 0.0, 0.0)
+    await database.delete(a.id)
+    await database.close()
+    again = PoiDatabase(path)
+    assert await again.list_pois("go2") == (c, b, last)
+    assert await again.list_pois("second") == (far,)
+    await again.close()
+
+
+GEOMETRY = GridGeometry(0.05, (0.0, 0.0), (3, 4))
+
+
+async def a_map(path: Path, robot: str) -> str:
+    maps = MapDatabase(Database(path), path.parent / "maps")
+    saved = await maps.add(
+        robot,
+        "office",
+        {"map.yaml": b"x"},
+        geometry=GEOMETRY,
+        known_area=1.0,
+        voxels=0,
+        thumbnail=b"",
+    )
+    await maps._database.close()
+    return saved.id
+
+
+@pytest.mark.parametrize("write", [to_csv, to_geojson])
+async def test_what_was_exported_is_imported_without_loss(
+    database: PoiDatabase, path: Path, write: object
+) -> None:
+    office = await a_map(path, "go2")
+    await database.add("go2", "=1+1", 0.1 + 0.2, -1e-9, 0.3, map_id=office)
+    door = await database.add("go2", "'door", 5.0, 6.0)
+    await database.order("go2", [poi.id for poi in reversed(await database.list_pois("go2"))])
+    before = await database.list_pois("go2")
+    content = write(before)  # type: ignore[operator]
+    for poi in before:
+        await database.delete(poi.id)
+    assert await database.take_over("go2", read_places(content), office) == before
+    assert await database.list_pois("go2") == before
+    await database.change(door.id, "moved", x=9.0)
+    await database.take_over("go2", read_places(content), office)
+    assert await database.list_pois("go2") == before, "a known id is overwritten where it stands"
+
+
+async def test_an_import_says_which_map_or_takes_the_one_in_force(
+    database: PoiDatabase, path: Path
+) -> None:
+    office = await a_map(path, "go2")
+    entries = read_places(f"label,x,y,map_id\na,1,2,\nb,1,2,{office}\n".encode())
+    assert [poi.map_id for poi in await database.take_over("go2", entries, None)] == [None, office]
+    taken = await database.take_over("go2", entries, office, rebind=True)
+    assert [poi.map_id for poi in taken] == [office, office]
+    (poi,) = await database.take_over("go2", read_places(b"label,x,y\na,1,2\n"), office)
+    assert poi.map_id == office
+
+
+async def test_an_import_is_all_or_nothing(database: PoiDatabase, path: Path) -> None:
+    theirs = await a_map(path, "second")
+    other = await database.add("second", "theirs", 0.0, 0.0)
+    kept = await database.add("go2", "kept", 0.0, 0.0)
+    version = await database.version()
+    for column, value, says in (
+        ("map_id", theirs, "no saved map"),
+        ("id", other.id, "another robot's"),
+    ):
+        text = f"label,x,y,id,map_id\na,1,2,,\nkept,9,9,{kept.id},\n"
+        row = {"id": "", "map_id": "", column: value}
+        entries = read_places((text + f"b,1,2,{row['id']},{row['map_id']}\n").encode())
+        with pytest.raises(PoiFileInvalid, match=f"Line 4: .*{says}"):
+            await database.take_over("go2", entries, None)
+    assert await database.list_pois("go2") == (kept,)
+    assert await database.list_pois("second") == (other,)
+    assert await database.version() == version
+
+
+async def test_a_file_of_schema_2_is_taken_over_with_all_it_holds(
+    database: PoiDatabase, path: Path
+) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.executescript((Path(__file__).parent / "schema_2.sql").read_text())
+    connection.close()
+    kitchen, dock = await database.list_pois("go2")
+    assert (kitchen.label, kitchen.x, kitchen.y, kitchen.z) == ("kitchen 🐶", 1.5, -2.5, 0.1)
+    assert dock.map_id == kitchen.map_id and kitchen.map_id is not None
+    assert await database.version() == 6
+    new = await database.add("go2", "new", 0.0, 0.0)
+    assert await database.list_pois("go2") == (kitchen, dock, new)
+    assert await database.order("go2", [new.id, dock.id, kitchen.id]) == (new, dock, kitchen)
+    (far,) = await database.list_pois("other")
+    assert far.label == "far"
+    await database.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    connection.close()
+    assert await database.list_pois("go2") == (new, dock, kitchen), "brought up to date once"
+
+
 @pytest.mark.parametrize("unknown", ["", "nope", "' OR 1=1 --", "0" * 36])
 async def test_an_unknown_id_is_named_and_changes_nothing(
     database: PoiDatabase, unknown: str
 ) -> None:
     poi = await database.add("go2", "kept", 0.0, 0.0)
     version = await database.version()
-    for call in (database.get(unknown), database.delete(unknown), database.rename(unknown, "x")):
+    for call in (database.get(unknown), database.delete(unknown), database.change(unknown, "x")):
         with pytest.raises(PoiNotFound):
             await call
     assert await database.list_pois("go2") == (poi,)
@@ -133,7 +290,7 @@ async def test_the_version_counts_every_change_of_every_process(
     poi = await database.add("go2", "a", 0.0, 0.0)
     await other.add("go2", "b", 0.0, 0.0)
     assert await database.version() == await other.version() == 2
-    await other.rename(poi.id, "c")
+    await other.change(poi.id, "c")
     await other.delete(poi.id)
     await other.close()
     assert await database.version() == 4
@@ -179,6 +336,33 @@ async def test_what_was_answered_survives_kill_9(database: PoiDatabase, path: Pa
     answered += (await writer.communicate())[0].decode().split()
     stored = [poi.id for poi in await database.list_pois("go2")]
     assert stored[: len(answered)] == answered
+
+
+async def test_twenty_writers_of_two_processes_lose_no_answer_when_one_process_is_killed(
+    database: PoiDatabase, path: Path
+) -> None:
+    killed, other = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CROWD, str(path), name, count, stdout=subprocess.PIPE
+        )
+        for name, count in (("a", "100000"), ("b", "12"))
+    ]
+    assert killed.stdout is not None
+    try:
+        answered = [(await killed.stdout.readline()).decode().strip() for _ in range(30)]
+        assert other.returncode is None, "both write when the kill comes"
+    finally:
+        killed.kill()
+    # A last line may be cut off by the kill; an id has 36 characters.
+    rest = (await killed.communicate())[0].decode().split()
+    answered += [line for line in rest if len(line) == 36]
+    survivors = (await other.communicate())[0].decode().split()
+    assert other.returncode == 0 and len(survivors) == 120
+    stored = [
+        poi.id for name in "ab" for n in range(10) for poi in await database.list_pois(f"{name}{n}")
+    ]
+    assert set(answered) | set(survivors) <= set(stored)
+    assert await database.version() == len(stored) == len(set(stored))
 
 
 async def test_a_cancelled_request_leaves_the_database_usable(database: PoiDatabase) -> None:

@@ -19,7 +19,13 @@ from rhino_actors.config import RhinoConfig, ViewerConfig  # noqa: E402
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D  # noqa: E402
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot  # noqa: E402
 from rhino_actors.messages.map_patch import VoxelPatch  # noqa: E402
-from rhino_actors.messages.missions import MissionState, MissionStatus  # noqa: E402
+from rhino_actors.messages.missions import (  # noqa: E402
+    MissionKind,
+    MissionState,
+    MissionStatus,
+    PatrolProgress,
+    PatrolRouter,
+)
 from rhino_actors.messages.navigation import NavState, NavStatus  # noqa: E402
 from rhino_actors.messages.platform import (  # noqa: E402
     DriverState,
@@ -258,6 +264,45 @@ def test_frontiers_are_drawn_with_the_target_marked_until_the_mission_ends(recor
     assert len(set(drawn["Points3D:colors"])) == 2
     assert "Clear:is_recursive" in cleared
     assert rows["/log"][-1]["TextLog:text"] == ["explore: complete Nothing is left to see."]
+
+
+def test_frontiers_have_the_colour_of_their_state(record: Any) -> None:
+    frontiers = np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 1.0], [5.0, 6.0, 2.0], [7.0, 8.0, 2.0]])
+    running = MissionStatus(state=MissionState.RUNNING, frontiers=frontiers)
+    (drawn,) = record(lambda logger: logger.mission(running, 1000.0))["/world/frontiers"]
+    colors = drawn["Points3D:colors"]
+    assert len(set(colors)) == 3 and colors[2] == colors[3]
+
+
+def test_a_patrols_way_and_visits_are_drawn_and_stay_until_the_next_mission(record: Any) -> None:
+    there_and_back = [[0.2, 0.2], [3.0, 0.2], [0.2, 0.2]]
+    trace = np.array([*there_and_back, [np.nan, np.nan], [0.2, 2.0], [1.0, 2.0]])
+    progress = PatrolProgress(PatrolRouter.COVERAGE, 0.4, 30.0, 12.0, 50.0, 1)
+    running = MissionStatus(
+        MissionKind.PATROL, MissionState.RUNNING, id="a", patrol=progress, trace=trace
+    )
+    grid = np.zeros((60, 80), np.int8)
+    snapshot = MapSnapshot(
+        1, 1, 0.0, GridGeometry(0.05, (0.0, 0.0), grid.shape), grid, grid.view(np.uint8), 12.0
+    )
+
+    def calls(logger: RerunLogger) -> None:
+        logger.map(snapshot, 999.0)
+        logger.mission(running, 1000.0)
+        logger.mission(replace(running, state=MissionState.CANCELLED, reason="CANCELLED"), 1001.0)
+        logger.mission(MissionStatus(state=MissionState.RUNNING, id="b"), 1002.0)
+
+    rows = record(calls)
+    strips = rows["/world/trace"][0]["LineStrips3D:strips"]
+    assert [len(strip) for strip in strips] == [3, 2], "nothing is drawn where it was carried"
+    heat = np.frombuffer(bytes(rows["/world/patrol"][0]["GridMap:data"][0]), np.uint8)
+    heat = np.flipud(heat.reshape(grid.shape))
+    assert heat[4, 10] > heat[40, 10] > 0 == heat[59, 79]
+    for entity in ("/world/trace", "/world/patrol"):
+        assert ["Clear:is_recursive" in row for row in rows[entity]] == [False, False, True]
+    assert rows["/plots/patrol/worst_idleness"][0]["Scalars:scalars"] == [30.0]
+    said = [row["TextLog:text"][0] for row in rows["/log"]]
+    assert said == ["patrol: running", "patrol: cancelled CANCELLED", "explore: running"]
 
 
 @pytest.mark.parametrize("label", ["🐶厨房", "<img src=x onerror=alert(1)>", "a/b c", "x" * 200])
