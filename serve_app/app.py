@@ -15,7 +15,7 @@ from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
 from rhino_actors.config import RhinoConfig
-from serve_app.api import errors
+from serve_app.api import errors, openapi
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
 from serve_app.api.router import build_router
@@ -43,10 +43,12 @@ def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
         version=version("rhino-go2"),
         docs_url=None,  # the interactive pages load scripts from other servers
         redoc_url=None,
+        generate_unique_id_function=openapi.operation_id,
         lifespan=lifespan,
     )
     app.state.services = services
     app.include_router(build_router())
+    app.state.routes = openapi.install(app)
     errors.install(app)
     app.add_middleware(JsonBodies)
     app.add_middleware(Guard, access=access or Access(handles.server.host))

@@ -211,7 +211,9 @@ class Status(Answer):
     voltage: float = Field(description="[V]")
     link: str = Field(description="ok, lost or connecting")
     camera: str = Field(description="how pictures are made, or off and the reason")
-    realtime_factor: float | None = Field(description="simulated seconds per second; null: a robot")
+    realtime_factor: float | None = Field(
+        description="[s/s] simulated time per real time; null: a robot"
+    )
     faults: list[str]
 
 
@@ -239,7 +241,7 @@ class Nav(Answer):
     goal_id: int = Field(description="0: none yet")
     requested: Pose | None = Field(description="where it was sent")
     adjusted: Pose | None = Field(description="where it really goes; null before it was planned")
-    requested_yaw: float | None
+    requested_yaw: float | None = Field(description="[rad] that was asked for; null: none was")
     client: str = Field(description="who asked")
     mode: NavMode
     reason: str = Field(description="code; empty while all is well")
@@ -290,7 +292,7 @@ class Localisation(Answer):
     state: LocalisationState = Field(
         description="unknown: no saved map is loaded, nothing to find; searching and lost: goals are refused"
     )
-    share: float = Field(description="of the lidar's points that lie on the loaded map, 0 to 1")
+    share: float = Field(description="[1] of the lidar's points that lie on the loaded map, 0 to 1")
     sentence: str = Field(description="what is wrong, or what to do")
 
 

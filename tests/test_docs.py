@@ -11,10 +11,18 @@ ROOT = Path(__file__).resolve().parent.parent
 REFRESH = "run: python docs/generate_configuration.py"
 
 
+def _read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    script = ROOT / "docs" / "generate_configuration.py"
-    spec = importlib.util.spec_from_file_location("generate_configuration", script)
+    return _script("generate_configuration")
+
+
+def _script(name: str) -> ModuleType:
+    script = ROOT / "docs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -47,10 +55,30 @@ def test_every_option_is_documented_with_a_meaning(generator: ModuleType) -> Non
             assert spec.metadata["doc"].strip(), f"{kind.__name__}.{spec.name}"
 
 
+def test_documents_of_the_api_are_up_to_date() -> None:
+    api = _script("generate_api")
+    refresh = "run: python docs/generate_api.py"
+    assert api.ERRORS.read_text(encoding="utf-8") == api.errors_document(), refresh
+    text = api.API.read_text(encoding="utf-8")
+    assert text == api.with_routes(text), refresh
+
+
+def test_every_code_of_an_error_is_in_the_table_once() -> None:
+    rows = re.findall(r"^\| `([A-Z_0-9]+)` \| (\d+|command line) \|", _read("docs/errors.md"), re.M)
+    codes = dict(rows)
+    assert len(rows) == len(codes) > 60
+    assert codes["CONTROL_HELD"] == "409" and codes["UNAUTHORIZED"] == "401"
+    assert codes["PORT_TAKEN"] == "command line" and codes["INTERNAL"] == "500"
+    classes = "".join(_read(path) for path in ("rhino_actors/errors.py", "serve_app/streams.py"))
+    for code in re.findall(r'^    code = "([A-Z_0-9]+)"', classes, re.M):
+        assert code in codes
+
+
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "cluster/README.md",
+    "docs/api.md",
     "docs/maps.md",
     "docs/real-robot.md",
 )

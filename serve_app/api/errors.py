@@ -1,8 +1,8 @@
 """From an error to its HTTP answer: one table, one body for all of them."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,6 +15,7 @@ from serve_app.api.deps import address_of
 from serve_app.clients import HEADER, UNKNOWN, from_header
 from serve_app.refusals import RefusalLog
 from serve_app.schemas import error_body
+from serve_app.security import HostNotAllowed, OriginNotAllowed, Unauthorized
 from serve_app.streams import TooManyStreams
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,9 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.ActorUnavailable, 503),
     (e.NotAvailable, 503),
     (TooManyStreams, 503),
+    (Unauthorized, 401),  # Guard answers with these three
+    (HostNotAllowed, 403),
+    (OriginNotAllowed, 403),
     (e.RobotNotFound, 404),
     (e.InvalidRequest, 422),
     (e.UnknownCommand, 404),
@@ -65,11 +69,42 @@ _HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
         "A body has at most 1 MB, an imported map at most 64 MB.",
     ),
 }
+_UNEXPECTED = ("INTERNAL", "The server failed at this request.", "See the log: rhino logs.")
+# Errors of commands that come before there is a server.
+_BEFORE_SERVING = (e.ConfigError, e.DeployError)
 
 
 def status_of(error: e.RhinoError) -> int:
     """Return the HTTP status of an error."""
     return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+class ErrorRow(NamedTuple):
+    """One line of the table of all errors."""
+
+    code: str
+    status: int | None  # None: only commands end with it
+    message: str
+    hint: str
+
+
+def error_table() -> list[ErrorRow]:
+    """Return every error that rhino raises or answers with, by code; messages are often more precise than here."""
+    rows = {
+        code: ErrorRow(code, status, message, hint)
+        for status, (code, message, hint) in (_HTTP_ERRORS | {500: _UNEXPECTED}).items()
+    }
+    for kind in _kinds(e.RhinoError):
+        error = kind()
+        status = None if isinstance(error, _BEFORE_SERVING) else status_of(error)
+        rows[kind.code] = ErrorRow(kind.code, status, error.message, error.hint)
+    return sorted(rows.values())
+
+
+def _kinds(kind: type[e.RhinoError]) -> Iterator[type[e.RhinoError]]:
+    yield kind
+    for special in kind.__subclasses__():
+        yield from _kinds(special)
 
 
 def install(app: FastAPI) -> None:
@@ -138,7 +173,11 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException), "registered for HTTPException"
     known = _HTTP_ERRORS.get(error.status_code)
     code, message, hint = known or (f"HTTP_{error.status_code}", str(error.detail), "")
-    return _answer(request, error_body(code, message, hint), error.status_code, error.headers)
+    headers = error.headers
+    if error.status_code == 405 and (methods := request.app.state.routes.methods(request.url.path)):
+        # The framework names the methods of one of the routes at the path only.
+        headers = {"Allow": ", ".join(sorted(methods))}
+    return _answer(request, error_body(code, message, hint), error.status_code, headers)
 
 
 class Unexpected:
@@ -164,7 +203,4 @@ class Unexpected:
             if started:
                 raise  # too late for an answer; the server cuts the connection and logs it
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            body: dict[str, Any] = error_body(
-                "INTERNAL", "The server failed at this request.", "See the log: rhino logs."
-            )
-            await JSONResponse(body, 500)(scope, receive, send)
+            await JSONResponse(error_body(*_UNEXPECTED), 500)(scope, receive, send)
