@@ -7,7 +7,7 @@ refused.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
@@ -36,6 +36,9 @@ def _writable(text: str) -> str:
 
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[StrictStr, AfterValidator(_writable)]
+
+
+PartState = Literal["ok", "restarting", "silent", "failed"]
 
 
 class RequestModel(BaseModel):
@@ -160,10 +163,6 @@ class ErrorBody(BaseModel):
     holder: str | None = Field(None, description="who drives; with CONTROL_HELD only")
 
 
-class Health(BaseModel):
-    status: str = Field("ok", examples=["ok"])
-
-
 class Pose(Answer):
     x: float = Field(description="[m]")
     y: float = Field(description="[m]")
@@ -221,6 +220,31 @@ class Ages(Answer):
     odometry: float | None = Field(description="[s] on the robot's host; null: never seen")
     lidar: float | None = Field(description="[s]")
     camera: float | None = Field(description="[s]")
+
+
+class PartHealth(BaseModel):
+    state: PartState
+    answer_ms: float | None = Field(None, description="[ms] until it answered; null: it did not")
+    needed: bool = Field(description="without it the robot cannot be driven to a goal")
+
+
+class RobotHealth(BaseModel):
+    robot: str
+    parts: dict[str, PartHealth] = Field(description="by name: platform, mapper, ...")
+    ages: Ages | None = Field(None, description="null: the platform does not answer")
+    problems: list[str] = Field(description="sensors that are late, and the robot's faults")
+
+
+class Health(BaseModel):
+    status: Literal["ok", "degraded"] = Field("ok", examples=["ok"])
+    robots: list[RobotHealth] | None = Field(default=None, description="with `deep` only")
+    store: PartHealth | None = Field(default=None, description="with `deep` only: the database")
+
+
+class Unhealthy(ErrorBody):
+    status: Literal["unavailable"]
+    robots: list[RobotHealth]
+    store: PartHealth
 
 
 class Rates(Answer):

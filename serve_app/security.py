@@ -180,7 +180,7 @@ class Guard:
                 return OriginNotAllowed()
             if origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
                 return OriginNotAllowed()
-        if self._access.token and not _is_open(scope["path"]):
+        if self._access.token and not _is_open(scope):
             given = _given_token(headers)
             if given is None or not hmac.compare_digest(
                 given.encode(), self._access.token.encode()
@@ -223,9 +223,12 @@ def _is_own(origin: str, host: str) -> bool:
     return bool(host) and _is_readable(origin) and urlsplit(origin).netloc.lower() == host.lower()
 
 
-def _is_open(path: str) -> bool:
-    """Return whether a path needs no token: health, and the page, which holds nothing but its own code."""
-    return path in ("/", "/lite", "/api/health") or path.startswith("/lite/")
+def _is_open(scope: Scope) -> bool:
+    """Return whether this needs no token: health without a question, and the page, which holds only its own code."""
+    path = scope["path"]
+    if path == "/api/health":
+        return not scope.get("query_string")
+    return path in ("/", "/lite") or path.startswith("/lite/")
 
 
 def _given_token(headers: Headers) -> str | None:

@@ -11,6 +11,7 @@ from serve_app.clients import client_name, from_header
 from serve_app.events import EventHub, Mailbox
 from serve_app.handles import Handles, Robot
 from serve_app.map_view import MapView
+from serve_app.probes import Probes
 from serve_app.schemas import ErrorBody
 from serve_app.streams import FILMS_PER_CLIENT, StreamLimit
 
@@ -29,6 +30,7 @@ class Services:
     maps: dict[str, MapView]
     hubs: dict[str, EventHub]
     cameras: dict[str, CameraFeed]
+    probes: Probes
 
     @classmethod
     def of(cls, handles: Handles) -> "Services":
@@ -42,6 +44,7 @@ class Services:
             maps={name: MapView(robot) for name, robot in handles.robots.items()},
             hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
             cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
+            probes=Probes(handles),
         )
 
     def close(self) -> None:
@@ -50,6 +53,7 @@ class Services:
             hub.close()
         for camera in self.cameras.values():
             camera.close()
+        self.probes.close()
 
 
 def get_services(request: Request) -> Services:

@@ -69,6 +69,11 @@ _HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
         "A body has at most 1 MB, an imported map at most 64 MB.",
     ),
 }
+UNHEALTHY = (
+    "UNHEALTHY",
+    "A part that every robot needs does not answer.",
+    "It restarts by itself within seconds; see the log otherwise: rhino logs.",
+)
 _UNEXPECTED = ("INTERNAL", "The server failed at this request.", "See the log: rhino logs.")
 # Errors of commands that come before there is a server.
 _BEFORE_SERVING = (e.ConfigError, e.DeployError)
@@ -90,9 +95,10 @@ class ErrorRow(NamedTuple):
 
 def error_table() -> list[ErrorRow]:
     """Return every error that rhino raises or answers with, by code; messages are often more precise than here."""
+    plain = _HTTP_ERRORS | {500: _UNEXPECTED, 503: UNHEALTHY}
     rows = {
         code: ErrorRow(code, status, message, hint)
-        for status, (code, message, hint) in (_HTTP_ERRORS | {500: _UNEXPECTED}).items()
+        for status, (code, message, hint) in plain.items()
     }
     for kind in _kinds(e.RhinoError):
         error = kind()
