@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
-from rhino_actors.config import RhinoConfig
+from rhino_actors.config import RhinoConfig, access_log_path
+from serve_app import telemetry
+from serve_app.access_log import AccessLog, Journal, open_log
 from serve_app.api import errors, openapi
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
@@ -23,19 +26,41 @@ from serve_app.handles import Handles, connect
 from serve_app.mcp.server import build_server, streamable_app
 from serve_app.refusals import log_with_serve
 from serve_app.security import Access, Guard, read_access
+from serve_app.telemetry import Meters, Telemetry
 
 # Streams count as ongoing requests; server.max_streams bounds them well below this.
 MAX_ONGOING_REQUESTS = 6000
 
 
-def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
-    """Return the REST server over these handles; `access` defaults to the configured bind address without a token."""
-    services = Services.of(handles)
+def create_api(
+    handles: Handles,
+    access: Access | None = None,
+    *,
+    journal: Path | None = None,
+    meters: Meters | None = None,
+) -> FastAPI:
+    """Return the REST server over these handles.
+
+    Args:
+        handles: to the actors.
+        access: who may come in; the configured bind address without a token by default.
+        journal: file of the access log; None: it goes where the process logs.
+        meters: where metrics go; None: none are taken.
+    """
+    services = Services.of(handles, telemetry.scrape)
+    access_log = Journal(open_log(journal))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        looking = None
+        if meters is not None:
+            looking = Telemetry(handles, services.probes, services.open_streams, meters)
+            looking.start()
         yield
+        if looking is not None:
+            looking.close()
         services.close()
+        access_log.flush()
 
     app = FastAPI(
         title="rhino",
@@ -52,6 +77,13 @@ def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
     errors.install(app)
     app.add_middleware(JsonBodies)
     app.add_middleware(Guard, access=access or Access(handles.server.host))
+    app.add_middleware(
+        AccessLog,
+        routes=app.state.routes,
+        robots=tuple(handles.robots),
+        journal=access_log,
+        meters=meters,
+    )
     return app
 
 
@@ -75,7 +107,12 @@ class RestServer:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         log_with_serve()
-        return create_api(connect(self._config), self._access)
+        return create_api(
+            connect(self._config),
+            self._access,
+            journal=access_log_path(self._config),
+            meters=Meters(),
+        )
 
 
 class McpServer:

@@ -305,16 +305,22 @@ def down() -> None:
 @app.command()
 def logs(
     actor: Annotated[
-        str | None, typer.Argument(help="an actor (platform, mapper, ...); default: the deployment")
+        str | None,
+        typer.Argument(
+            help="an actor (platform, mapper, ...), or access: the API's; default: the deployment"
+        ),
     ] = None,
     lines: Annotated[int, typer.Option("-n", help="lines from the end", min=1)] = 50,
     follow: Annotated[bool, typer.Option("-f", help="keep printing; Ctrl-C ends")] = False,
 ) -> None:
-    """Print the log of the deployment, or of one actor.
+    """Print the log of the deployment, of one actor, or the API's access log.
 
-    Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs -f
+    Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs access -f
     """
-    path = _actor_log(actor) if actor else log_path()
+    if actor == "access":
+        path = log_path().with_name("access.log")
+    else:
+        path = _actor_log(actor) if actor else log_path()
     if not path.is_file():
         raise NotRunning(f"There is no log at {path}.")
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -1,6 +1,6 @@
 """What routes are given: the path's robot, the client's name, the shared services, a place for a stream."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from serve_app.schemas import ErrorBody
 from serve_app.streams import FILMS_PER_CLIENT, StreamLimit
 
 MAX_UPLOADS = 2
+Scrape = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,10 @@ class Services:
     hubs: dict[str, EventHub]
     cameras: dict[str, CameraFeed]
     probes: Probes
+    scrape: Scrape  # of Ray's metrics
 
     @classmethod
-    def of(cls, handles: Handles) -> "Services":
+    def of(cls, handles: Handles, scrape: Scrape) -> "Services":
         """Return the services over these handles, nothing running yet."""
         return cls(
             handles=handles,
@@ -45,7 +47,15 @@ class Services:
             hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
             cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
             probes=Probes(handles),
+            scrape=scrape,
         )
+
+    def open_streams(self) -> dict[str, int]:
+        """Return how many streams and waiting requests are open, by kind."""
+        limits = {"events": self.streams, "films": self.films, "waits": self.waits}
+        counts = {kind: limit.open for kind, limit in limits.items()}
+        counts["events"] -= counts["films"]  # films are streams too
+        return counts
 
     def close(self) -> None:
         """Stop everything that runs in the background."""

@@ -138,6 +138,10 @@ def _answer(
     request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     log: RefusalLog = request.app.state.refusals
+    # For the access log, the layer around everything.
+    request.scope.get("state", {}).get("refusal", {}).update(
+        code=body["code"], holder=body.get("holder", "")
+    )
     given = request.headers.get(HEADER)
     log.write(
         logging.ERROR if status >= 500 and body["code"] not in _NOT_YET else logging.INFO,

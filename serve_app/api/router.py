@@ -8,6 +8,7 @@ from serve_app.api import (
     exploration,
     health,
     maps,
+    metrics,
     motion,
     navigation,
     pages,
@@ -38,6 +39,7 @@ def build_router() -> APIRouter:
     router = APIRouter()
     router.include_router(health.router)
     router.include_router(robots.router)
+    router.include_router(metrics.router)
     for part in _OF_A_ROBOT:
         router.include_router(part, prefix="/api")
     for part in _OF_A_ROBOT:
