@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 from types import ModuleType
 
@@ -115,6 +116,58 @@ def test_routes_in_the_readme_exist() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in re.findall(r"localhost:8000(/api/[a-z/]+)", text):
         assert path in paths, path
+
+
+CURL = re.compile(r"^curl .*?localhost:8000.*$", re.MULTILINE)
+
+
+def _examples() -> list[tuple[str, str, str | None]]:
+    """Every curl line of the documents: method, path with query, body."""
+    found = []
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for line in CURL.findall(document.read_text(encoding="utf-8")):
+            words = shlex.split(line)
+            method = words[words.index("-X") + 1] if "-X" in words else "GET"
+            body = words[words.index("-d") + 1] if "-d" in words else None
+            (url,) = [word for word in words if word.startswith("localhost:8000")]
+            is_json = not {"-F", "--data-binary"} & set(words)
+            found.append((method, url.removeprefix("localhost:8000"), body if is_json else "file"))
+    return found
+
+
+def test_every_route_has_an_example_that_works() -> None:
+    from fastapi.testclient import TestClient
+
+    from serve_app.app import create_api
+    from tests.api.world import World
+
+    world = World()
+    app = create_api(world.handles())
+    missing = {
+        (method.upper(), path)
+        for path, item in app.openapi()["paths"].items()
+        if not path.startswith("/api/robots/{robot}/")
+        for method in item
+    }
+    with TestClient(app, base_url="http://localhost:8000") as client:
+        for method, url, body in _examples():
+            route = app.state.routes.template(url.partition("?")[0])
+            missing.discard((method, route))
+            if body == "file" or route.endswith(("/events", "/stream")):
+                assert method in app.state.routes.methods(url.partition("?")[0]), url
+                continue
+            world.reset()
+            world.platform.add_frame()
+            poi = client.post("/api/pois", json={"label": "x", "x": 0, "y": 0}).json()["id"]
+            saved = client.post("/api/maps", json={"name": "first"}).json()["id"]
+            there = url.replace("pois/ID", f"pois/{poi}").replace("maps/ID", f"maps/{saved}")
+            if "/map/tiles" in there:
+                there = there.partition("?")[0] + f"?since={world.mapper.current.epoch}-1"
+            answer = client.request(method, there, content=body)
+            # 409: no mission runs that could be stopped; 503: no metrics without Ray.
+            fine = answer.status_code < 400 or answer.status_code == 409 or route == "/metrics"
+            assert fine, f"{method} {url}: {answer.text}"
+    assert not missing, "docs/api.md lacks an example of these"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)

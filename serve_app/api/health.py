@@ -79,5 +79,5 @@ def _robot(name: str, found: Mapping[tuple[str, str], Probe]) -> RobotHealth:
 
 
 def _part(probe: Probe, *, needed: bool) -> PartHealth:
-    answer_ms = None if probe.seconds is None else probe.seconds * 1000.0
+    answer_ms = None if probe.seconds is None else round(probe.seconds * 1000.0, 1)
     return PartHealth(state=probe.state, answer_ms=answer_ms, needed=needed)
