@@ -103,6 +103,18 @@ class SportRequest(RequestModel):
         return given
 
 
+class LightRequest(RequestModel):
+    brightness: StrictInt = Field(ge=0, le=10, description="0 is off", examples=[5])
+
+
+class VolumeRequest(RequestModel):
+    volume: StrictInt = Field(ge=0, le=10, description="0 is silent", examples=[3])
+
+
+class AvoidanceRequest(RequestModel):
+    enabled: StrictBool = Field(description="the robot's own obstacle avoidance", examples=[True])
+
+
 class FaultRequest(RequestModel):
     name: Text = Field(max_length=64, description="GET lists them", examples=["drop_lidar"])
     values: dict[Text, Finite] = Field(
@@ -411,6 +423,13 @@ class SportResponse(Answer):
     parameters: dict[str, float] = Field(
         default_factory=dict, description="as they were carried out, after clamping"
     )
+
+
+class DeviceResponse(BaseModel):
+    device: str
+    accepted: bool
+    code: int = Field(description="the robot's status code; 0 is success")
+    message: str
 
 
 class InjectedFault(Answer):

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends
 
 from serve_app.api import (
     camera,
+    devices,
     events,
     exploration,
     health,
@@ -28,6 +29,7 @@ _OF_A_ROBOT = (
     navigation.router,
     exploration.router,
     motion.router,
+    devices.router,
     pois.router,
     saved_maps.router,
     sim.router,

@@ -195,6 +195,15 @@ class RobotSession:
         )
         return answer.code == protocol.OK
 
+    async def set_device(self, device: str, level: int) -> SportResult:
+        """Set the light, the volume or the obstacle avoidance. Raises NotConnected."""
+        service, api_id, field = protocol.DEVICE_REQUESTS[device]
+        value = level > 0 if device == "obstacle_avoidance" else level
+        answer = await self.request(service, api_id, {field: value})
+        accepted = answer.code == protocol.OK
+        why = "" if accepted else protocol.code_sentence(answer.code)
+        return SportResult(device, accepted, answer.code, why)
+
     # what there is to know
 
     @property
