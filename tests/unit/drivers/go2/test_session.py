@@ -208,7 +208,6 @@ async def test_sport_commands_are_answered_with_the_robots_code() -> None:
         assert (await robot.session.sport("Sit")).accepted, "already so is success"
         assert (await robot.session.sport("StandUp")).accepted
         assert robot.names[-1] == "BalanceStand", "after standing up the robot has to balance"
-        assert await robot.session.set_obstacle_avoidance(True)
 
 
 async def test_light_volume_and_avoidance_reach_the_robot() -> None:
