@@ -1,5 +1,7 @@
 """The description of the API is true and complete: schemathesis tries every operation, and the rest is counted."""
 
+from dataclasses import replace
+
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
@@ -13,6 +15,10 @@ from tests.api.world import World
 OF_A_ROBOT = "/api/robots/{robot}"
 
 
+async def scraped() -> str:
+    return "# TYPE ray_rhino_part_up gauge\n"
+
+
 @pytest.mark.timeout(300)
 def test_every_operation_answers_as_it_is_described() -> None:
     world = World()
@@ -20,6 +26,7 @@ def test_every_operation_answers_as_it_is_described() -> None:
     world.mapper.patch = tile_patch(world.mapper.current.epoch, 1, 0)
     # A bind address under whose name schemathesis asks.
     app = create_api(world.handles(), Access("testserver"))
+    app.state.services = replace(app.state.services, scrape=scraped)  # there is no Ray here
     schema = schemathesis.openapi.from_asgi(
         "/openapi.json", app, config=contract.configuration("go2", max_examples=2)
     )
