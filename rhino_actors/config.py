@@ -542,6 +542,16 @@ def state_dir(paths: PathsConfig | None = None) -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "rhino"
 
 
+def access_log_path(config: RhinoConfig) -> Path:
+    """Return the file of the API's access log."""
+    return state_dir(config.paths) / "logs" / "access.log"
+
+
+def control_log_path(config: RhinoConfig) -> Path:
+    """Return the file of the access log of driving and stopping, which have a server of their own."""
+    return state_dir(config.paths) / "logs" / "control.log"
+
+
 def with_paths(config: RhinoConfig) -> RhinoConfig:
     """Return the config with its empty paths resolved here: actors on a joined cluster have another environment."""
     paths = PathsConfig(data=str(data_dir(config.paths)), state=str(state_dir(config.paths)))

@@ -183,6 +183,14 @@ class NotSimulated(PlatformError):
     default_hint = "Only the MuJoCo simulation can: rhino deploy sim."
 
 
+class NotEquipped(PlatformError):
+    """A light, speaker or switch was asked of a robot that has none."""
+
+    code = "NOT_EQUIPPED"
+    default_message = "This robot has no such device."
+    default_hint = "The real Go2 has: rhino deploy go2."
+
+
 class InvalidFault(InvalidRequest):
     """No such fault or number, one that this body cannot have, or too many."""
 

@@ -12,16 +12,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
-from rhino_actors.config import RhinoConfig
+from rhino_actors.config import RhinoConfig, access_log_path, control_log_path
 from rhino_actors.errors import RhinoError
+from serve_app import telemetry
 from serve_app.access import Access, read_access
-from serve_app.api import errors
+from serve_app.access_log import AccessLog, Journal, open_log
+from serve_app.api import errors, openapi
 from serve_app.api.bodies import JsonBodies
 from serve_app.api.deps import Services
 from serve_app.api.router import build_control_router, build_router
@@ -30,33 +33,80 @@ from serve_app.handles import Handles, connect
 from serve_app.mcp.server import build_server, streamable_app
 from serve_app.refusals import log_with_serve
 from serve_app.security import Guard
+from serve_app.telemetry import Meters, Telemetry
 
 # Streams count as ongoing requests; server.max_streams bounds them well below this.
 MAX_ONGOING_REQUESTS = 6000
 
 
-def create_api(handles: Handles, access: Access | None = None) -> FastAPI:
-    """Return the REST server over these handles; `access` defaults to the configured bind address without a token."""
-    return _create("rest", build_router(), handles, access)
+def create_api(
+    handles: Handles,
+    access: Access | None = None,
+    *,
+    journal: Path | None = None,
+    meters: Meters | None = None,
+) -> FastAPI:
+    """Return the REST server over these handles.
+
+    Args:
+        handles: to the actors.
+        access: who may come in; the configured bind address without a token by default.
+        journal: file of the access log; None: it goes where the process logs.
+        meters: where metrics go; None: none are taken.
+    """
+    return _create(
+        "rest", build_router(), handles, access, journal=journal, meters=meters, watches=True
+    )
 
 
-def create_control(handles: Handles, access: Access | None = None) -> FastAPI:
-    """Return the server of driving and stopping over these handles, with the same checks."""
-    return _create("control", build_control_router(), handles, access, openapi_url=None)
+def create_control(
+    handles: Handles,
+    access: Access | None = None,
+    *,
+    journal: Path | None = None,
+    meters: Meters | None = None,
+) -> FastAPI:
+    """Return the server of driving and stopping, with the same checks; arguments as of `create_api`."""
+    return _create(
+        "control",
+        build_control_router(),
+        handles,
+        access,
+        journal=journal,
+        meters=meters,
+        openapi_url=None,
+    )
 
 
 def _create(
-    name: str, router: APIRouter, handles: Handles, access: Access | None, **more: Any
+    name: str,
+    router: APIRouter,
+    handles: Handles,
+    access: Access | None,
+    *,
+    journal: Path | None,
+    meters: Meters | None,
+    watches: bool = False,
+    **more: Any,
 ) -> FastAPI:
-    services = Services.of(handles)
+    """Return a server; one that `watches` also takes the metrics of the whole deployment."""
+    services = Services.of(handles, telemetry.scrape)
     checks = access or Access(handles.server.host)
+    access_log = Journal(open_log(journal))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         warming = asyncio.create_task(_find_platforms(handles))
+        looking = None
+        if watches and meters is not None:
+            looking = Telemetry(handles, services.probes, services.open_streams, meters)
+            looking.start()
         yield
         warming.cancel()
+        if looking is not None:
+            looking.close()
         services.close()
+        access_log.flush()
 
     app = FastAPI(
         title="rhino",
@@ -64,6 +114,7 @@ def _create(
         version=version("rhino-go2"),
         docs_url=None,  # the interactive pages load scripts from other servers
         redoc_url=None,
+        generate_unique_id_function=openapi.operation_id,
         lifespan=lifespan,
         **more,
     )
@@ -71,9 +122,17 @@ def _create(
     app.state.name = name
     app.state.access = checks
     app.include_router(router)
+    app.state.routes = openapi.install(app)
     errors.install(app)
     app.add_middleware(JsonBodies)
     app.add_middleware(Guard, access=checks)
+    app.add_middleware(
+        AccessLog,
+        routes=app.state.routes,
+        robots=tuple(handles.robots),
+        journal=access_log,
+        meters=meters,
+    )
     app.add_middleware(FromFront, name=name)
     return app
 
@@ -105,7 +164,12 @@ class RestServer:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         log_with_serve()
-        return create_api(connect(self._config), self._access)
+        return create_api(
+            connect(self._config),
+            self._access,
+            journal=access_log_path(self._config),
+            meters=Meters(),
+        )
 
 
 class ControlServer:
@@ -117,7 +181,12 @@ class ControlServer:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         log_with_serve()
-        return create_control(connect(self._config), self._access)
+        return create_control(
+            connect(self._config),
+            self._access,
+            journal=control_log_path(self._config),
+            meters=Meters(),
+        )
 
 
 class McpServer:

@@ -1,4 +1,4 @@
-"""Maps as compact bytes for the dashboard and other clients; little-endian. The format is in docs/mapping.md."""
+"""Maps as compact bytes for the dashboard and other clients; little-endian. The format is in docs/api.md."""
 
 import struct
 

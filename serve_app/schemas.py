@@ -7,7 +7,7 @@ refused.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -61,6 +61,9 @@ def _writable(text: str) -> str:
 
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[StrictStr, AfterValidator(_writable)]
+
+
+PartState = Literal["ok", "restarting", "silent", "failed"]
 
 
 class RequestModel(BaseModel):
@@ -123,6 +126,18 @@ class SportRequest(RequestModel):
         """Return the numbers that were given."""
         given: dict[str, float] = self.model_dump(exclude_none=True)
         return given
+
+
+class LightRequest(RequestModel):
+    brightness: StrictInt = Field(ge=0, le=10, description="0 is off", examples=[5])
+
+
+class VolumeRequest(RequestModel):
+    volume: StrictInt = Field(ge=0, le=10, description="0 is silent", examples=[3])
+
+
+class AvoidanceRequest(RequestModel):
+    enabled: StrictBool = Field(description="the robot's own obstacle avoidance", examples=[True])
 
 
 class FaultRequest(RequestModel):
@@ -307,10 +322,6 @@ class ErrorBody(BaseModel):
     holder: str | None = Field(None, description="who drives; with CONTROL_HELD only")
 
 
-class Health(BaseModel):
-    status: str = Field("ok", examples=["ok"])
-
-
 class Pose(Answer):
     x: float = Field(description="[m]")
     y: float = Field(description="[m]")
@@ -366,7 +377,9 @@ class Status(Answer):
     voltage: float = Field(description="[V]")
     link: str = Field(description="ok, lost or connecting")
     camera: str = Field(description="how pictures are made, or off and the reason")
-    realtime_factor: float | None = Field(description="simulated seconds per second; null: a robot")
+    realtime_factor: float | None = Field(
+        description="[s/s] simulated time per real time; null: a robot"
+    )
     faults: list[str]
 
 
@@ -374,6 +387,31 @@ class Ages(Answer):
     odometry: float | None = Field(description="[s] on the robot's host; null: never seen")
     lidar: float | None = Field(description="[s]")
     camera: float | None = Field(description="[s]")
+
+
+class PartHealth(BaseModel):
+    state: PartState
+    answer_ms: float | None = Field(None, description="[ms] until it answered; null: it did not")
+    needed: bool = Field(description="without it the robot cannot be driven to a goal")
+
+
+class RobotHealth(BaseModel):
+    robot: str
+    parts: dict[str, PartHealth] = Field(description="by name: platform, mapper, ...")
+    ages: Ages | None = Field(None, description="null: the platform does not answer")
+    problems: list[str] = Field(description="sensors that are late, and the robot's faults")
+
+
+class Health(BaseModel):
+    status: Literal["ok", "degraded"] = Field("ok", examples=["ok"])
+    robots: list[RobotHealth] | None = Field(default=None, description="with `deep` only")
+    store: PartHealth | None = Field(default=None, description="with `deep` only: the database")
+
+
+class Unhealthy(ErrorBody):
+    status: Literal["unavailable"]
+    robots: list[RobotHealth]
+    store: PartHealth
 
 
 class Rates(Answer):
@@ -394,7 +432,7 @@ class Nav(Answer):
     goal_id: int = Field(description="0: none yet")
     requested: Pose | None = Field(description="where it was sent")
     adjusted: Pose | None = Field(description="where it really goes; null before it was planned")
-    requested_yaw: float | None
+    requested_yaw: float | None = Field(description="[rad] that was asked for; null: none was")
     client: str = Field(description="who asked")
     mode: NavMode
     reason: str = Field(description="code; empty while all is well")
@@ -528,7 +566,7 @@ class Localisation(Answer):
     state: LocalisationState = Field(
         description="unknown: no saved map is loaded, nothing to find; searching and lost: goals are refused"
     )
-    share: float = Field(description="of the lidar's points that lie on the loaded map, 0 to 1")
+    share: float = Field(description="[1] of the lidar's points that lie on the loaded map, 0 to 1")
     sentence: str = Field(description="what is wrong, or what to do")
 
 
@@ -629,6 +667,13 @@ class SportResponse(Answer):
     parameters: dict[str, float] = Field(
         default_factory=dict, description="as they were carried out, after clamping"
     )
+
+
+class DeviceResponse(BaseModel):
+    device: str
+    accepted: bool
+    code: int = Field(description="the robot's status code; 0 is success")
+    message: str
 
 
 class InjectedFault(Answer):

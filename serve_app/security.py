@@ -145,7 +145,7 @@ class Guard:
                 return OriginNotAllowed()
             if origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
                 return OriginNotAllowed()
-        if self._access.token and not _is_open(scope["path"]):
+        if self._access.token and not _is_open(scope):
             if not _is_authorised(headers, self._access):
                 return Unauthorized()
         return None
@@ -185,10 +185,12 @@ def _is_own(origin: str, host: str) -> bool:
     return bool(host) and _is_readable(origin) and urlsplit(origin).netloc.lower() == host.lower()
 
 
-def _is_open(path: str) -> bool:
-    """Return whether a path needs no token: health, signing in, and the page, which holds nothing but its own code."""
-    open_paths = ("/", "/lite", "/api/health", "/api/control/health", "/api/session")
-    return path in open_paths or path.startswith("/lite/")
+def _is_open(scope: Scope) -> bool:
+    """Return whether this needs no token: health without a question, signing in, and the page, which is only code."""
+    path = scope["path"]
+    if path in ("/api/health", "/api/control/health"):
+        return not scope.get("query_string")
+    return path in ("/", "/lite", "/api/session") or path.startswith("/lite/")
 
 
 def _is_authorised(headers: Headers, access: Access) -> bool:

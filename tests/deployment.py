@@ -87,6 +87,11 @@ class Rhino:
         answer.raise_for_status()
         return answer.json()
 
+    def text(self, route: str) -> str:
+        """What a route answers, "" while it is not there."""
+        answer = httpx2.get(self.api + route, timeout=20.0)
+        return answer.text if answer.is_success else ""
+
     def post(self, route: str, body: dict[str, Any] | None = None, **headers: str) -> Any:
         answer = httpx2.post(self.api + route, json=body or {}, headers=headers, timeout=20.0)
         assert answer.is_success, f"{route}: {answer.status_code} {answer.text}"

@@ -21,12 +21,21 @@ from rhino_actors.drivers.fake import FakePlatform
 from rhino_actors.drivers.platform import (
     ACROBATICS,
     SPORT_PARAMETERS,
+    EquippedRobot,
     FaultySource,
     Platform,
     check_command,
+    check_device,
     check_parameters,
 )
-from rhino_actors.errors import CommandRejected, InvalidRequest, NotSimulated, RhinoError
+from rhino_actors.errors import (
+    CommandRejected,
+    ControlHeld,
+    InvalidRequest,
+    NotEquipped,
+    NotSimulated,
+    RhinoError,
+)
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.navigation import FollowReport, FollowState, Path, Rank
 from rhino_actors.messages.platform import (
@@ -403,6 +412,31 @@ class PlatformActor:
         give_up = time.monotonic() + SETTLE_TIMEOUT_S
         while not self._gate.is_settled and time.monotonic() < give_up:
             await asyncio.sleep(self._period)
+
+    # devices
+
+    @ray.method
+    async def set_device(self, device: str, level: int, client: str) -> SportResult:
+        """Set the robot's light or volume (0 to 10), or its own obstacle avoidance (0 or 1).
+
+        Light and volume move nothing and need no lease. What the robot avoids by itself is changed by whoever drives,
+        or by anyone while nobody does.
+
+        Raises:
+            InvalidRequest: no such device or level.
+            NotEquipped: this robot has none.
+            ControlHeld: somebody else drives.
+            NotConnected: the robot does not answer.
+        """
+        check_device(device, level)
+        if not isinstance(self._driver, EquippedRobot):
+            raise NotEquipped(f"This robot, driver {self._config.driver}, has no {device}.")
+        holder = self._gate.status(self._clock()).holder
+        if device == "obstacle_avoidance" and holder not in ("", client):
+            raise ControlHeld(f"{holder} drives the robot.", "", holder)
+        result = await self._driver.set_device(device, level)
+        logger.warning("%s set to %d by %r: code %d", device, level, client, result.code)
+        return result
 
     # faults on demand
 

@@ -310,16 +310,23 @@ def down() -> None:
 @app.command()
 def logs(
     actor: Annotated[
-        str | None, typer.Argument(help="an actor (platform, mapper, ...); default: the deployment")
+        str | None,
+        typer.Argument(
+            help="an actor (platform, mapper, ...); access: requests to the API; control: those that drive or stop; "
+            "default: the deployment"
+        ),
     ] = None,
     lines: Annotated[int, typer.Option("-n", help="lines from the end", min=1)] = 50,
     follow: Annotated[bool, typer.Option("-f", help="keep printing; Ctrl-C ends")] = False,
 ) -> None:
-    """Print the log of the deployment, or of one actor.
+    """Print the log of the deployment, of one actor, or of the requests.
 
-    Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs -f
+    Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs access -f
     """
-    path = _actor_log(actor) if actor else log_path()
+    if actor in ("access", "control"):
+        path = log_path().with_name(f"{actor}.log")
+    else:
+        path = _actor_log(actor) if actor else log_path()
     if not path.is_file():
         raise NotRunning(f"There is no log at {path}.")
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -95,6 +95,28 @@ class Platform(Protocol):
         """Return posture, battery, link and faults."""
 
 
+# What a robot may have beside its legs, and the highest level; 0 is off.
+DEVICES = {"light": 10, "volume": 10, "obstacle_avoidance": 1}
+
+
+def check_device(device: str, level: int) -> None:
+    """Raise InvalidRequest if there is no such device, or it has no such level."""
+    if device not in DEVICES:
+        raise InvalidRequest(
+            f"There is no device {device[:64]!r}.", f"Known: {', '.join(DEVICES)}."
+        )
+    if not 0 <= level <= DEVICES[device]:
+        raise InvalidRequest(f"{device} is {level}.", f"Give 0 to {DEVICES[device]}.")
+
+
+@runtime_checkable
+class EquippedRobot(Protocol):
+    """A driver whose robot has the DEVICES: a light, a speaker, an obstacle avoidance of its own."""
+
+    async def set_device(self, device: str, level: int) -> SportResult:
+        """Set a device to a level, and return the robot's answer. Raises InvalidRequest, NotConnected."""
+
+
 @runtime_checkable
 class FaultySource(Protocol):
     """A driver that can let things go wrong on demand: a simulation."""

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.mapping.voxels import VoxelBricks
-from rhino_actors.messages.map_patch import VoxelPatch
+from rhino_actors.messages.map_patch import BRICK_SIDE, VoxelPatch
 
 Place = tuple[int, int, int]  # x, y, z of a brick, in bricks
 
@@ -35,6 +35,8 @@ class VoxelTiles:
             if since or words.any():
                 chosen.append((key, words))
         place = np.array([key for key, _ in chosen], np.int32).reshape(len(chosen), 3)
-        stacked = np.array([words for _, words in chosen], np.uint64).reshape(len(chosen), -1)
+        stacked = np.array([words for _, words in chosen], np.uint64).reshape(
+            len(chosen), BRICK_SIDE**2
+        )
         place.flags.writeable = stacked.flags.writeable = False
         return VoxelPatch(epoch, seq, since, stamp, self._voxel_size, place, stacked)

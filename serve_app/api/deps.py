@@ -1,6 +1,6 @@
 """What routes are given: the path's robot, the client's name, the shared services, a place for a stream."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,10 +12,12 @@ from serve_app.clients import client_name, from_header
 from serve_app.events import EventHub, Mailbox
 from serve_app.handles import Handles, Robot
 from serve_app.map_view import MapView
+from serve_app.probes import Probes
 from serve_app.schemas import ErrorBody
 from serve_app.streams import FILMS_PER_CLIENT, StreamLimit
 
 MAX_UPLOADS = 2
+Scrape = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,11 @@ class Services:
     maps: dict[str, MapView]
     hubs: dict[str, EventHub]
     cameras: dict[str, CameraFeed]
+    probes: Probes
+    scrape: Scrape  # of Ray's metrics
 
     @classmethod
-    def of(cls, handles: Handles) -> "Services":
+    def of(cls, handles: Handles, scrape: Scrape) -> "Services":
         """Return the services over these handles, nothing running yet."""
         return cls(
             handles=handles,
@@ -43,7 +47,16 @@ class Services:
             maps={name: MapView(robot) for name, robot in handles.robots.items()},
             hubs={name: EventHub(handles, robot) for name, robot in handles.robots.items()},
             cameras={name: CameraFeed(robot) for name, robot in handles.robots.items()},
+            probes=Probes(handles),
+            scrape=scrape,
         )
+
+    def open_streams(self) -> dict[str, int]:
+        """Return how many streams and waiting requests are open, by kind."""
+        limits = {"events": self.streams, "films": self.films, "waits": self.waits}
+        counts = {kind: limit.open for kind, limit in limits.items()}
+        counts["events"] -= counts["films"]  # films are streams too
+        return counts
 
     def close(self) -> None:
         """Stop everything that runs in the background."""
@@ -51,6 +64,7 @@ class Services:
             hub.close()
         for camera in self.cameras.values():
             camera.close()
+        self.probes.close()
 
 
 def get_services(request: Request) -> Services:

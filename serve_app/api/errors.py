@@ -1,8 +1,8 @@
 """From an error to its HTTP answer: one table, one body for all of them."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,7 +15,7 @@ from serve_app.api.deps import address_of
 from serve_app.clients import HEADER, UNKNOWN, from_header
 from serve_app.refusals import RefusalLog
 from serve_app.schemas import error_body
-from serve_app.security import Unauthorized
+from serve_app.security import HostNotAllowed, OriginNotAllowed, Unauthorized
 from serve_app.streams import TooManyStreams
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,9 @@ STATUS: tuple[tuple[type[e.RhinoError], int], ...] = (
     (e.ActorUnavailable, 503),
     (e.NotAvailable, 503),
     (TooManyStreams, 503),
-    (Unauthorized, 401),
+    (Unauthorized, 401),  # Guard answers with these three
+    (HostNotAllowed, 403),
+    (OriginNotAllowed, 403),
     (e.RobotNotFound, 404),
     (e.InvalidRequest, 422),
     (e.UnknownCommand, 404),
@@ -70,11 +72,48 @@ _HTTP_ERRORS: dict[int, tuple[str, str, str]] = {
         "A body has at most 1 MB, an imported map at most 64 MB.",
     ),
 }
+UNHEALTHY = (
+    "UNHEALTHY",
+    "A part that every robot needs does not answer.",
+    "It restarts by itself within seconds; see the log otherwise: rhino logs.",
+)
+_UNEXPECTED = ("INTERNAL", "The server failed at this request.", "See the log: rhino logs.")
+# Errors of commands that come before there is a server.
+_BEFORE_SERVING = (e.ConfigError, e.DeployError)
 
 
 def status_of(error: e.RhinoError) -> int:
     """Return the HTTP status of an error."""
     return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+class ErrorRow(NamedTuple):
+    """One line of the table of all errors."""
+
+    code: str
+    status: int | None  # None: only commands end with it
+    message: str
+    hint: str
+
+
+def error_table() -> list[ErrorRow]:
+    """Return every error that rhino raises or answers with, by code; messages are often more precise than here."""
+    plain = _HTTP_ERRORS | {500: _UNEXPECTED, 503: UNHEALTHY}
+    rows = {
+        code: ErrorRow(code, status, message, hint)
+        for status, (code, message, hint) in plain.items()
+    }
+    for kind in _kinds(e.RhinoError):
+        error = kind()
+        status = None if isinstance(error, _BEFORE_SERVING) else status_of(error)
+        rows[kind.code] = ErrorRow(kind.code, status, error.message, error.hint)
+    return sorted(rows.values())
+
+
+def _kinds(kind: type[e.RhinoError]) -> Iterator[type[e.RhinoError]]:
+    yield kind
+    for special in kind.__subclasses__():
+        yield from _kinds(special)
 
 
 def install(app: FastAPI) -> None:
@@ -102,6 +141,10 @@ def _answer(
     request: Request, body: dict[str, Any], status: int, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
     log: RefusalLog = request.app.state.refusals
+    # For the access log, the layer around everything.
+    request.scope.get("state", {}).get("refusal", {}).update(
+        code=body["code"], holder=body.get("holder", "")
+    )
     given = request.headers.get(HEADER)
     log.write(
         logging.ERROR if status >= 500 and body["code"] not in _NOT_YET else logging.INFO,
@@ -143,7 +186,11 @@ async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException), "registered for HTTPException"
     known = _HTTP_ERRORS.get(error.status_code)
     code, message, hint = known or (f"HTTP_{error.status_code}", str(error.detail), "")
-    return _answer(request, error_body(code, message, hint), error.status_code, error.headers)
+    headers = error.headers
+    if error.status_code == 405 and (methods := request.app.state.routes.methods(request.url.path)):
+        # The framework names the methods of one of the routes at the path only.
+        headers = {"Allow": ", ".join(sorted(methods))}
+    return _answer(request, error_body(code, message, hint), error.status_code, headers)
 
 
 class Unexpected:
@@ -169,7 +216,4 @@ class Unexpected:
             if started:
                 raise  # too late for an answer; the server cuts the connection and logs it
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            body: dict[str, Any] = error_body(
-                "INTERNAL", "The server failed at this request.", "See the log: rhino logs."
-            )
-            await JSONResponse(body, 500)(scope, receive, send)
+            await JSONResponse(error_body(*_UNEXPECTED), 500)(scope, receive, send)

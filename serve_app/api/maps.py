@@ -93,7 +93,7 @@ async def costmap(
 async def tiles(robot: RobotDep, services: ServicesDep, since: Since = "") -> Response:
     """Return the tiles of occupancy and costs that changed since a version, all of them without one.
 
-    Little-endian binary, described in docs/mapping.md. 204 when nothing is newer. X-Map-Version of the answer is the
+    Little-endian binary, described in docs/api.md. 204 when nothing is newer. X-Map-Version of the answer is the
     `since` of the next request. An answer whose header says `since` 0 is the whole map, whatever was asked for.
     """
     return _patch(await services.maps[robot.name].tiles(_version(since)))

@@ -4,10 +4,12 @@ from fastapi import APIRouter, Depends
 
 from serve_app.api import (
     camera,
+    devices,
     events,
     exploration,
     health,
     maps,
+    metrics,
     missions,
     motion,
     navigation,
@@ -33,6 +35,7 @@ _OF_A_ROBOT = (
     exploration.router,
     missions.router,
     *_OF_CONTROL,
+    devices.router,
     pois.router,
     saved_maps.router,
     sim.router,
@@ -56,6 +59,7 @@ def build_router() -> APIRouter:
     router.include_router(session.router, prefix="/api")
     router.include_router(robots.router)
     router.include_router(events.server_router)
+    router.include_router(metrics.router)
     for part in _OF_A_ROBOT:
         router.include_router(part, prefix="/api")
     for part in _OF_A_ROBOT:

@@ -26,6 +26,7 @@ from rhino_actors.errors import (
     MissionRunning,
     NoGoal,
     NoMission,
+    NotEquipped,
     NotHolder,
     NotSimulated,
     PoiListChanged,
@@ -138,6 +139,7 @@ class FakePlatform:
         self.now = 100.0
         self.longest_poll_s = 0.05
         self.has_faults = True
+        self.is_equipped = True
         self.injected: list[InjectedFault] = []
         self.driver_faults: tuple[str, ...] = ()
         self.held_sticks: set[str] = set()  # whose velocities are refused until they send zero
@@ -293,6 +295,12 @@ class FakePlatform:
             return SportResult(command, False, 7)
         applied = {key: min(value, 0.35) for key, value in (parameters or {}).items()}
         return SportResult(command, True, parameters=applied)
+
+    async def set_device(self, device: str, level: int, client: str) -> SportResult:
+        if not self.is_equipped:
+            raise NotEquipped()
+        self.calls.append(f"{device} {level} {client}")
+        return SportResult(device, True, 0)
 
     def _report(self) -> FaultReport:
         if not self.has_faults:

@@ -52,6 +52,19 @@ def test_estop_reaches_the_robot_as_stop_and_damp(robot: tuple[Rhino, Peer]) -> 
     world.post("/api/estop/clear")
 
 
+def test_light_volume_and_avoidance_reach_the_robot(robot: tuple[Rhino, Peer]) -> None:
+    rhino, peer = robot
+    for device, body in (
+        ("light", {"brightness": 7}),
+        ("volume", {"volume": 3}),
+        ("obstacle_avoidance", {"enabled": False}),
+    ):
+        answer = rhino.post(f"/api/robot/{device}", body)
+        assert answer == {"device": device, "accepted": True, "code": 0, "message": ""}
+    asked = [command["name"] for command in peer.ask("GET", "/commands")]
+    assert {"vui:1005", "vui:1003", "obstacles_avoid:1001"} <= set(asked)
+
+
 def test_the_key_is_not_in_the_log(robot: tuple[Rhino, Peer]) -> None:
     world, _ = robot
     assert "00112233445566778899aabbccddeeff" not in world.log()

@@ -19,7 +19,7 @@ from rhino_actors.drivers.go2.calibration import (
 from rhino_actors.drivers.go2.lidar import read_voxel_message
 from rhino_actors.drivers.go2.link import RobotLink
 from rhino_actors.drivers.go2.voxel_kernel import warm_up
-from rhino_actors.drivers.platform import check_command, check_parameters
+from rhino_actors.drivers.platform import check_command, check_device, check_parameters
 from rhino_actors.errors import ConfigError, LidarDecodeError, NotConnected
 from rhino_actors.messages.geometry import Odometry, Twist2D
 from rhino_actors.messages.platform import DriverState, Posture, SportResult
@@ -138,6 +138,11 @@ class Go2Platform:
         check_parameters(command, parameters or {})
         result = await self._request(op="sport", command=command, parameters=dict(parameters or {}))
         return SportResult(**result)
+
+    async def set_device(self, device: str, level: int) -> SportResult:
+        """Set the light, the volume or the robot's own obstacle avoidance. Raises InvalidRequest, NotConnected."""
+        check_device(device, level)
+        return SportResult(**await self._request(op="device", device=device, level=level))
 
     def state(self) -> DriverState:
         """Return posture, battery, link and faults."""

@@ -108,6 +108,9 @@ class RobotProcess:
             case "sport":
                 result = await self._session.sport(request["command"], request["parameters"])
                 return asdict(result)
+            case "device":
+                result = await self._session.set_device(request["device"], request["level"])
+                return asdict(result)
             case other:
                 raise ValueError(f"no operation {other!r}")
 

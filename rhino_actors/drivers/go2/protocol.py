@@ -41,6 +41,13 @@ VUI_SET_BRIGHTNESS = 1005
 VUI_GET_BRIGHTNESS = 1006
 VUI_COLOR = 1007
 
+# Service, number and field of each of the DEVICES.
+DEVICE_REQUESTS = {
+    "light": (VUI, VUI_SET_BRIGHTNESS, "brightness"),
+    "volume": (VUI, VUI_SET_VOLUME, "volume"),
+    "obstacle_avoidance": (OBSTACLES_AVOID, SWITCH_AVOID_SET, "enable"),
+}
+
 # The same in both generations of the firmware's sport service.
 _COMMON = {
     "Damp": DAMP,

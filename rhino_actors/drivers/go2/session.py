@@ -188,12 +188,14 @@ class RobotSession:
                 "Look at the robot: it may have carried it out.",
             ) from None
 
-    async def set_obstacle_avoidance(self, on: bool) -> bool:
-        """Switch the robot's own obstacle avoidance; return whether it took it."""
-        answer = await self.request(
-            protocol.OBSTACLES_AVOID, protocol.SWITCH_AVOID_SET, {"enable": on}
-        )
-        return answer.code == protocol.OK
+    async def set_device(self, device: str, level: int) -> SportResult:
+        """Set the light, the volume or the obstacle avoidance. Raises NotConnected."""
+        service, api_id, field = protocol.DEVICE_REQUESTS[device]
+        value = level > 0 if device == "obstacle_avoidance" else level
+        answer = await self.request(service, api_id, {field: value})
+        accepted = answer.code == protocol.OK
+        why = "" if accepted else protocol.code_sentence(answer.code)
+        return SportResult(device, accepted, answer.code, why)
 
     # what there is to know
 
@@ -396,7 +398,8 @@ class RobotSession:
             ) from None
         self._mode = await self._read_mode()
         if self._config.obstacle_avoidance != "keep":
-            await self.set_obstacle_avoidance(self._config.obstacle_avoidance == "on")
+            wanted = int(self._config.obstacle_avoidance == "on")
+            await self.set_device("obstacle_avoidance", wanted)
         self._lidar_asked = time.monotonic()
         self._spawn(self._switch_lidar_on())
         if self._config.camera:

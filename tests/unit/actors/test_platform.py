@@ -25,6 +25,7 @@ from rhino_actors.errors import (
     EStopLatched,
     InvalidRequest,
     NotConnected,
+    NotEquipped,
     NotSimulated,
     RobotFallen,
     SupersededRequest,
@@ -129,6 +130,39 @@ def assert_zeros(twists: list[Twist2D], at_least: int = 5) -> None:
 
 def with_fake(**fields: Any) -> RhinoConfig:
     return dataclasses.replace(CONFIG, fake=dataclasses.replace(FakeConfig(), **fields))
+
+
+# devices
+
+
+class Equipped(FakePlatform):
+    """A robot with a light, a speaker and an avoidance of its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.devices: dict[str, int] = {}
+
+    async def set_device(self, device: str, level: int) -> SportResult:
+        self.devices[device] = level
+        return SportResult(device, True, 0)
+
+
+async def test_devices_need_no_lease_but_the_avoidance_is_the_drivers(rig: Rig) -> None:
+    rig.actor._driver = driver = Equipped(CONFIG.fake, CONFIG.robot)  # type: ignore[call-arg]
+    await rig.actor.claim("ann", Rank.HUMAN)
+    assert (await rig.actor.set_device("light", 7, "bob")).accepted
+    with pytest.raises(ControlHeld):
+        await rig.actor.set_device("obstacle_avoidance", 0, "bob")
+    assert (await rig.actor.set_device("obstacle_avoidance", 0, "ann")).accepted
+    assert driver.devices == {"light": 7, "obstacle_avoidance": 0}
+    for device, level in (("light", 11), ("volume", -1), ("horn", 1)):
+        with pytest.raises(InvalidRequest):
+            await rig.actor.set_device(device, level, "ann")
+
+
+async def test_a_robot_without_devices_says_so(rig: Rig) -> None:
+    with pytest.raises(NotEquipped):
+        await rig.actor.set_device("light", 7, "ann")
 
 
 # invariant 1: one way to the driver

@@ -17,3 +17,9 @@ def test_a_brick_that_stays_does_not_keep_the_rest_of_its_update_in_memory() -> 
     del words
     assert whole() is None
     assert len(tiles.patch(0, epoch=1, seq=1, stamp=0.0).place) == 40
+
+
+def test_without_a_brick_a_patch_is_empty() -> None:
+    patch = VoxelTiles(0.05).patch(0, epoch=1, seq=0, stamp=0.0)
+    assert patch.place.shape == (0, 3) and patch.words.shape == (0, 256)
+    assert len(patch.points()) == 0

@@ -208,7 +208,18 @@ async def test_sport_commands_are_answered_with_the_robots_code() -> None:
         assert (await robot.session.sport("Sit")).accepted, "already so is success"
         assert (await robot.session.sport("StandUp")).accepted
         assert robot.names[-1] == "BalanceStand", "after standing up the robot has to balance"
-        assert await robot.session.set_obstacle_avoidance(True)
+
+
+async def test_light_volume_and_avoidance_reach_the_robot() -> None:
+    async with pair() as robot:
+        brain = robot.peer.brain
+        assert (await robot.session.set_device("light", 7)).accepted
+        assert (await robot.session.set_device("volume", 3)).accepted
+        assert (brain.brightness, brain.volume) == (7, 3)
+        assert (await robot.session.set_device("obstacle_avoidance", 1)).accepted
+        assert brain._avoids
+        assert (await robot.session.set_device("obstacle_avoidance", 0)).accepted
+        assert not brain._avoids
 
 
 class Answering(RobotSession):
