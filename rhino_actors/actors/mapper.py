@@ -380,8 +380,8 @@ class MapperActor:
             self._is_published, self._differs = False, True  # readers want it without a new cell
         if may_fuse:
             self._layers.integrate(frame, self._map_from_odom)
-            if self._loops is not None:
-                self._loops.add_frame(frame, self._map_from_odom)
+            if self._loops is not None and self._loops.add_frame(frame, self._map_from_odom):
+                logger.warning("the way is longer than can be kept: no loop is closed any more")
         now = time.monotonic()
         self._integrate_s.add(now - started)
         self._frame_rate.tick(now)

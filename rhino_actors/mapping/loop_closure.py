@@ -64,7 +64,7 @@ class LoopOptions:
     slack: float = 0.5  # [m] and
     spread_slack: float = math.radians(4.0)  # [rad] added to it
     max_radius: float = 6.0  # [m] of the search: when the drift may be more, nothing is believed
-    max_spread: float = math.radians(25.0)  # [rad] to either side
+    max_spread: float = math.radians(45.0)  # [rad] to either side
     most_drawn: int = 150  # frames of a pass that a search draws
     min_cells: int = 80  # obstacle cells of 10 cm seen in the stretch
     min_score: float = 0.65  # as for Localiser, and so
@@ -76,9 +76,14 @@ class LoopOptions:
         0.010,
         0.015,
         math.radians(0.2),
-        math.radians(0.03),
+        math.radians(1.0) / 60.0,
         0.01,
     )
+    jump: tuple[float, float] = (
+        0.5,
+        2.0,
+    )  # [m], [m/s]: a step longer than that is a jump of odometry
+    jump_turn: float = 0.1  # [rad] that the heading may be off after one
     loop_sigma: tuple[float, float] = (0.04, math.radians(0.5))  # of a recognised place
     max_bend: float = 4.0  # deviations by which a step may be bent: more, and the loop is refused
     min_shift: tuple[float, float] = (0.05, math.radians(1.0))  # [m], [rad] worth a new drawing
@@ -285,6 +290,7 @@ class LoopClosure:
         self.edges: list[Edge] = []
         self._frames: list[_Kept] = []
         self._way = 0.0
+        self._jumped = 0.0  # [m] that odometry jumped since the newest node's begin
         self._turned = 0.0  # [rad] since the newest node's begin
         self._node_stamp = 0.0  # [s] of that
         self._last: Transform | None = None  # place of the newest kept frame in the map
@@ -314,10 +320,10 @@ class LoopClosure:
 
     def add_frame(self, frame: LidarFrame, map_from_odom: Transform) -> None:
         """Take in a frame of odom; `map_from_odom` is where odom is believed to lie now."""
-        options = self.options
-        here = compose(map_from_odom, frame.pose.as_tuple())
         if self.is_full:
             return
+        options = self.options
+        here = compose(map_from_odom, frame.pose.as_tuple())
         if self._last is None:
             self._begin_node(here, frame.stamp)
         else:
@@ -328,7 +334,10 @@ class LoopClosure:
                 return
             self._way += step
             self._turned += turn
-            if self._way - self._begins[-1] >= options.node_way:
+            jump, speed = options.jump
+            if step > jump + speed * (frame.stamp - self._last_stamp):
+                self._jumped = step
+            if self._jumped or self._way - self._begins[-1] >= options.node_way:
                 self._begin_node(here, frame.stamp)
         self._last, self._last_stamp, self._is_still = here, frame.stamp, False
         self._frames.append(self._made(frame, here))
@@ -392,7 +401,7 @@ class LoopClosure:
             self.edges.append(Edge(last, last + 1, step, sigma))
         self.nodes.append(here)
         self._begins.append(self._way)
-        self._turned, self._node_stamp = 0.0, stamp
+        self._turned, self._node_stamp, self._jumped = 0.0, stamp, 0.0
 
     def _drift(self, way: float, duration: float) -> tuple[float, float]:
         """Return the deviation of odometry over a stretch [m], [rad]."""
@@ -401,6 +410,8 @@ class LoopClosure:
         turn = math.hypot(
             yaw_walk * math.sqrt(way), bias * max(0.0, duration), yaw_scale * self._turned
         )
+        if self._jumped:
+            return math.hypot(place, self._jumped), math.hypot(turn, self.options.jump_turn)
         return place, turn
 
     def _made(self, frame: LidarFrame, here: Transform) -> _Kept:
@@ -422,24 +433,30 @@ class LoopClosure:
         )
 
     def _thin(self) -> None:
-        """Let frames go whose place and heading was seen again later, most often seen first."""
-        cells = []
+        """Let frames go whose place and heading was seen again later, most often seen first.
+
+        What was seen of late displaces nothing: the loop to what it would displace may not be closed yet.
+        """
+        cells: list[tuple[int, int, int] | None] = []
         for kept in self._frames:
             x, y, yaw = compose(self.nodes[kept.node], kept.node_from_base)
-            cells.append(
-                (math.floor(2.0 * x), math.floor(2.0 * y), round(8.0 * yaw / math.tau) % 8)
-            )
+            is_late = self._way - self._begins[kept.node] < self.options.old_way
+            place = (math.floor(2.0 * x), math.floor(2.0 * y), round(8.0 * yaw / math.tau) % 8)
+            cells.append(None if is_late else place)
+        late = cells.count(None)
+        sizes = np.array([0, *Counter(cell for cell in cells if cell is not None).values()])
         target = self.options.max_frames * 3 // 4
-        sizes = np.array(list(Counter(cells).values()))
         most = int(sizes.max())
-        while most > 1 and int(np.minimum(sizes, most).sum()) > target:
+        while most > 1 and late + int(np.minimum(sizes, most).sum()) > target:
             most -= 1
-        left: Counter[tuple[int, int, int]] = Counter()
-        stays = np.zeros(len(cells), np.bool_)
-        for index in range(len(cells) - 1, -1, -1):
-            left[cells[index]] += 1
-            stays[index] = left[cells[index]] <= most
-        self._frames = [kept for kept, stay in zip(self._frames, stays, strict=True) if stay]
+        count: Counter[tuple[int, int, int]] = Counter()
+        left = []
+        for kept, cell in zip(reversed(self._frames), reversed(cells), strict=True):
+            if cell is not None:
+                count[cell] += 1
+            if cell is None or count[cell] <= most:
+                left.append(kept)
+        self._frames = left[::-1]
         self.is_full = len(self._frames) > self.options.max_frames
 
     def _join(self) -> None:
@@ -472,7 +489,7 @@ def _placed(kept: _Kept, nodes: list[Transform]) -> LidarFrame:
     return LidarFrame(
         seq=0,
         stamp=0.0,
-        points=transform_points(map_from_base, kept.points * _UNIT),
+        points=transform_points(map_from_base, kept.points * _UNIT).astype(np.float32),
         origin=(x, y, kept.origin[2]),
         pose=Pose2D(*map_from_base),
         resolution=kept.voxel_size,

@@ -98,11 +98,12 @@ class LoopMapping:
         """True when it is time for `begin`."""
         return self.loops.is_due and self._kept >= self._rested_at
 
-    def add_frame(self, frame: LidarFrame, map_from_odom: Pose2D) -> None:
-        """Note a frame that was fused with this correction."""
-        before = self.loops.kept
+    def add_frame(self, frame: LidarFrame, map_from_odom: Pose2D) -> bool:
+        """Note a frame that was fused with this correction; says if it was the last for which there was room."""
+        before, was_full = self.loops.kept, self.loops.is_full
         self.loops.add_frame(frame, map_from_odom.as_tuple())
         self._kept += max(0, self.loops.kept - before)
+        return self.loops.is_full and not was_full
 
     def stats(self) -> dict[str, float]:
         """Return places seen again and believed, or refused, frames kept and their memory, maps drawn anew."""
