@@ -403,7 +403,6 @@ class MapperActor:
 
     async def _close_loops(self, loops: LoopMapping) -> None:
         """Look for a loop and draw the map anew while frames go on into the present one; then change over."""
-        redraw = None
         try:
             async with self._working:
                 redraw = await asyncio.to_thread(loops.begin)
@@ -411,10 +410,8 @@ class MapperActor:
             async with self._working:
                 if loops is self._loops:  # no other map was loaded meanwhile
                     await asyncio.to_thread(self._adopt, loops, redraw)
-                    redraw = None
         finally:
-            if redraw is not None:
-                loops.drop()
+            loops.drop()
         await self._work(None)
 
     def _adopt(self, loops: LoopMapping, redraw: Redraw) -> None:

@@ -370,10 +370,15 @@ class LoopClosure:
         )
         return self._search
 
+    def drop(self) -> None:
+        """Give up the search that is under way, if one is."""
+        self._search = None
+
     def adopt(self, closure: Closure | None) -> Transform:
         """Take over what the search found, and return how places that the robot sees now move on the map."""
         search, self._search = self._search, None
-        assert search is not None
+        if search is None:
+            raise RuntimeError("no search is under way")
         self._pending = [] if closure is None else closure.proposals
         if closure is None or closure.edges is None:
             self.refused += closure is not None and closure.is_refused

@@ -121,8 +121,8 @@ class LoopMapping:
         return Redraw(self.loops.begin(), self._config, self._robot, self._base)
 
     def drop(self) -> None:
-        """Give up what `begin` began."""
-        self.loops.adopt(None)
+        """Give up what `begin` began, if it was not adopted."""
+        self.loops.drop()
 
     def close_now(self, layers: MapLayers, map_from_odom: Pose2D) -> Pose2D:
         """Do all at once where nobody waits, and return map_from_odom: in lock-step."""

@@ -12,6 +12,7 @@ import pytest
 
 from rhino_actors.errors import InvalidRequest, MapTooLarge, NoMap, NotAvailable
 from rhino_actors.geometry import compose
+from rhino_actors.mapping import warm_up
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
 from rhino_actors.messages.localisation import LocalisationState
@@ -237,6 +238,7 @@ async def test_after_a_crash_on_a_map_made_by_itself_the_mapper_just_goes_on() -
 
 
 async def test_a_loaded_map_comes_with_its_voxels() -> None:
+    warm_up()  # to compile the 3D layer's kernels may take longer than a frame is waited for
     settings = config(layers=MapLayer.BOTH)
     async with running(settings) as rig:
         await rig.show()

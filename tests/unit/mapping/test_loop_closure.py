@@ -192,3 +192,18 @@ def test_after_a_jump_of_odometry_the_place_may_be_as_far_off_as_it_jumped() -> 
         )
     (edge,) = loops.edges
     assert edge.step[0] == pytest.approx(2.1) and edge.sigma[0] > 1.5 and edge.sigma[1] > 0.1
+
+
+def test_one_search_at_a_time_and_one_that_is_given_up_makes_room_for_the_next() -> None:
+    loops = LoopClosure()
+    given = frames(RING, around(9.0, 8.0), 0.0)
+    loops.add_frame(next(given), (0.0, 0.0, 0.0))
+    loops.begin()
+    with pytest.raises(RuntimeError, match="under way"):
+        loops.begin()
+    loops.drop()
+    with pytest.raises(RuntimeError, match="no search"):
+        loops.adopt(None)
+    while not loops.is_due:
+        loops.add_frame(next(given), (0.0, 0.0, 0.0))
+    loops.begin()
