@@ -30,16 +30,14 @@ from benchmarks.localisation_runs import (
 )
 from rhino_actors.config import MapperConfig, RobotConfig
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
-from rhino_actors.geometry import compose, transform_points
-from rhino_actors.mapping import Localiser, MapLayers, OccupancyMapper, warm_up
-from rhino_actors.mapping.drift_correction import DriftCorrection
+from rhino_actors.geometry import compose, inverse
+from rhino_actors.mapping import Localiser, MapLayers, Whereabouts, warm_up
 from rhino_actors.mapping.likelihood import surface
-from rhino_actors.mapping.loop_closure import LoopClosure
+from rhino_actors.mapping.loop_mapping import LoopMapping
 from rhino_actors.mapping.map_files import decode_map, encode_map
-from rhino_actors.mapping.submap import Band, obstacle_ends
-from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import GridGeometry
-from rhino_actors.messages.sensors import LidarFrame
+from rhino_actors.mapping.submap import Band
+from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
+from rhino_actors.messages.localisation import DriftMode
 
 SEED = 1  # of the worlds
 BAND = Band()
@@ -54,16 +52,6 @@ def off(found: Transform, true: Transform) -> tuple[float, float]:
     return (
         math.hypot(found[0] - true[0], found[1] - true[1]),
         abs(math.remainder(found[2] - true[2], math.tau)),
-    )
-
-
-def fuse(mapper: OccupancyMapper, frame: LidarFrame, map_from_odom: Transform) -> None:
-    ((x, y, z),) = transform_points(map_from_odom, [frame.origin]).tolist()
-    mapper.integrate(
-        transform_points(map_from_odom, frame.points),
-        (x, y, z),
-        pose=Pose2D(*compose(map_from_odom, frame.pose.as_tuple())),
-        voxel_size=frame.resolution,
     )
 
 
@@ -180,9 +168,9 @@ def localise(drive: Drive, grid: Grid) -> tuple[bool, bool]:
     return first[2] <= GOOD[0] and first[3] <= GOOD[1] and not is_wrong, is_wrong
 
 
-def quality(mapper: OccupancyMapper, name: str) -> float:
+def quality(layers: MapLayers, name: str) -> float:
     """Return the intersection over union of obstacle cells with the truth's seen surface, within one cell."""
-    occupancy, geometry = mapper.occupancy(), mapper.geometry
+    occupancy, geometry = layers.occupancy_grid(), layers.geometry
     truth = make_world(name, SEED).truth_grid()
     solid = truth.occupancy >= 65
     faces = truth.geometry.world_from_cells(np.argwhere(surface(solid, truth.occupancy < 0)))
@@ -196,45 +184,47 @@ def quality(mapper: OccupancyMapper, name: str) -> float:
     return right / (len(made) + missed)
 
 
-def map_a_loop(drive: Drive, name: str, *, matches: bool, closes: bool) -> str:
-    """Map a drive from drifting odometry; return a line of figures."""
-    mapper, correction, loops = BAND.mapper(), DriftCorrection(), LoopClosure(band=BAND)
-    spent = slowest = 0.0
-    pose: Transform = (0.0, 0.0, 0.0)
-    map_from_odom = pose
-    for index, (sample, stamp) in enumerate(zip(drive.samples, drive.times, strict=True)):
+def map_a_loop(drive: Drive, name: str, mode: DriftMode) -> str:
+    """Map a drive from drifting odometry as the mapper does, loops at once; return a line of figures."""
+    config, robot = MapperConfig(drift_correction=mode), RobotConfig()
+    layers, whereabouts = MapLayers(config, robot), Whereabouts(config, robot)
+    loops = LoopMapping.of(config, robot)
+    spent = beside = slowest = 0.0
+    map_from_odom = NO_CORRECTION
+    stretches: list[Transform] = []  # the truth at each stretch's begin
+    for sample, stamp, true in zip(drive.samples, drive.times, drive.truth, strict=True):
         frame = sample.frame(1, stamp)
         started = time.thread_time()
-        if matches and index:
-            correction.map_from_odom = map_from_odom
-            ends = obstacle_ends(frame.points, frame.pose, BAND)
-            map_from_odom = correction.correct(
-                mapper.occupancy(), mapper.geometry, ends, frame.pose
-            )
-        if closes:
-            closed = loops.add_frame(
-                frame.points,
-                frame.origin,
-                frame.pose,
-                map_from_odom,
-                voxel_size=frame.resolution,
-                stamp=stamp,
-            )
-            if closed is not None:
-                map_from_odom, mapper = closed, BAND.mapper()
-                for old in loops.frames():
-                    mapper.integrate(
-                        old.points, old.origin, pose=old.pose, voxel_size=old.voxel_size
-                    )
-        took = time.thread_time() - started
-        spent, slowest = spent + took, max(slowest, took)
-        fuse(mapper, frame, map_from_odom)
-        pose = compose(map_from_odom, frame.pose.as_tuple())
+        map_from_odom, _ = whereabouts.place(frame, map_from_odom, layers.read)
+        layers.integrate(frame, map_from_odom)
+        if loops is not None:
+            loops.add_frame(frame, map_from_odom)
+        spent += time.thread_time() - started
+        if loops is not None:
+            stretches += [true] * (len(loops.loops.nodes) - len(stretches))
+            started = time.thread_time()
+            map_from_odom = loops.close_now(layers, map_from_odom)
+            took = time.thread_time() - started
+            beside, slowest = beside + took, max(slowest, took)
+    layers.update_tiles(1)
+    pose = compose(map_from_odom.as_tuple(), frame.pose.as_tuple())
     distance, turn = off(pose, drive.truth[-1])
+    line = (
+        f"end {distance:.3f} m {math.degrees(turn):.2f} deg, IoU {quality(layers, name):.3f}, "
+        f"{1000 * spent / len(drive.samples):.1f} ms a frame"
+    )
+    if loops is None:
+        return line
+    found = [edge for edge in loops.loops.edges if edge.is_loop]
+    wrong = sum(
+        off(edge.step, compose(inverse(stretches[edge.first]), stretches[edge.second]))[0]
+        > WRONG[0]
+        for edge in found
+    )
     return (
-        f"end {distance:.3f} m {math.degrees(turn):.2f} deg, IoU {quality(mapper, name):.3f}, "
-        f"{1000 * spent / len(drive.samples):.1f} ms a frame, slowest {1000 * slowest:.0f} ms, "
-        f"closed {loops.closed}, refused {loops.refused}"
+        f"{line}; believed {len(found)}, wrong {wrong}, refused {loops.loops.refused}, drawn anew {loops.redraws}; "
+        f"beside {beside:.1f} s of {drive.times[-1]:.0f} s, longest {slowest:.1f} s; "
+        f"{loops.loops.kept} frames kept, {loops.loops.memory / 1e6:.0f} MB"
     )
 
 
@@ -263,13 +253,9 @@ def main() -> None:
                     f"loop_{name}_{seed}",
                     lambda name=name, seed=seed: loop_drive(name, SEED, seed=seed),
                 )
-                for title, matches, closes in (
-                    ("odometry", False, False),
-                    ("matching", True, False),
-                    ("with loops", True, True),
-                ):
-                    line = map_a_loop(drive, name, matches=matches, closes=closes)
-                    print(f"{name} {seed} {title:<10} {line}", flush=True)
+                for mode in DriftMode:
+                    line = map_a_loop(drive, name, mode)
+                    print(f"{name} {seed} {mode:<8} {line}", flush=True)
         return
     if chosen.strange:
         localise_on_strange_maps(chosen)

@@ -33,9 +33,11 @@ from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import World, flood
 from rhino_actors.mapping import MapLayers, inflate, warm_up
+from rhino_actors.mapping.loop_mapping import LoopMapping
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import Pose2D, Twist2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
+from rhino_actors.messages.localisation import DriftMode
 from rhino_actors.messages.map_patch import MapReader
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
@@ -119,10 +121,14 @@ def build_map(walk: Recording, config: MapperConfig) -> tuple[MapSnapshot, float
     """Fuse a walk as the mapper actor does, publishing every frame; return the map and the CPU time a frame [ms]."""
     layers, reader = MapLayers(config, RobotConfig()), MapReader()
     whereabouts, map_from_odom = Whereabouts(config, RobotConfig()), NO_CORRECTION
+    loops = LoopMapping.of(config, RobotConfig())
     began = time.thread_time()
     for seq, frame in enumerate(walk.frames, 1):
         map_from_odom, _ = whereabouts.place(frame, map_from_odom, layers.read)
         layers.integrate(frame, map_from_odom)
+        if loops is not None:
+            loops.add_frame(frame, map_from_odom)
+            map_from_odom = loops.close_now(layers, map_from_odom)
         layers.update_tiles(seq)
     spent = 1000.0 * (time.thread_time() - began) / len(walk.frames)
     patch = layers.tiles.patch(0, epoch=1, seq=len(walk.frames), stamp=0.0, known_area=0.0)
@@ -260,7 +266,7 @@ def main() -> None:
     parser.add_argument("--lidar", default="l1", choices=("l1", "scan", "ideal"))
     parser.add_argument("--drift", default="off", choices=("off", "default", "harsh"))
     parser.add_argument(
-        "--drift-correction", action="store_true", help="as mapper.drift_correction"
+        "--drift-correction", default="none", choices=tuple(DriftMode), help="as the mapper's"
     )
     parser.add_argument("--layers", default="occupancy", choices=tuple(MapLayer))
     parser.add_argument("--carving", default=MapperConfig().carving)
@@ -282,7 +288,7 @@ def main() -> None:
         settings = MapperConfig(
             layers=MapLayer(arguments.layers),
             carving=arguments.carving,
-            drift_correction=arguments.drift_correction,
+            drift_correction=DriftMode(arguments.drift_correction),
         )
         snapshot, spent = build_map(walk, settings)
         grid, geometry = snapshot.occupancy, snapshot.geometry

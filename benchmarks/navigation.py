@@ -40,6 +40,7 @@ from rhino_actors.errors import ControlError, PlanningError
 from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
 from rhino_actors.mapping import MapLayers, inflate
 from rhino_actors.mapping import warm_up as warm_up_mapping
+from rhino_actors.mapping.loop_mapping import LoopMapping
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages import navigation as messages
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
@@ -127,6 +128,7 @@ class Mapping:
         self._period = 1.0 / config.mapper.publish_hz
         self.layers = MapLayers(config.mapper, config.robot)
         self._whereabouts = Whereabouts(config.mapper, config.robot)
+        self.loops = LoopMapping.of(config.mapper, config.robot)
         self._reader = MapReader()
         self._due = 0.0
         self._seq = 0
@@ -141,9 +143,12 @@ class Mapping:
             self.map_from_odom, may_fuse = self._whereabouts.place(
                 frame, before, self.layers.occupancy.read
             )
-            moved = self.map_from_odom != before
             if may_fuse:
                 self.layers.integrate(frame, self.map_from_odom)
+                if self.loops is not None:
+                    self.loops.add_frame(frame, self.map_from_odom)
+                    self.map_from_odom = self.loops.close_now(self.layers, self.map_from_odom)
+            moved = self.map_from_odom != before
         if now >= self._due and (moved or self.layers.has_changed):
             self._due = now + self._period
             self._publish(now, frame.pose, moved)

@@ -19,6 +19,7 @@ import yaml
 
 from rhino_actors.errors import ConfigError
 from rhino_actors.messages.grid import MapLayer
+from rhino_actors.messages.localisation import DriftMode
 from rhino_actors.messages.navigation import NavMode
 
 NAMESPACE = "rhino"  # Ray namespace of every actor
@@ -343,8 +344,10 @@ class MapperConfig:
     max_slope: float = option(
         0.52, "rad", "a slope of this angle is an obstacle", low=0.05, high=1.5
     )
-    drift_correction: bool = option(
-        False, "", "match each frame to the map made so far, against the drift of odometry"
+    drift_correction: DriftMode = option(
+        DriftMode.NONE,
+        "",
+        "against the drift of odometry: none, matching (frames to the map made so far) or loops (closed, map redrawn)",
     )
 
 

@@ -573,7 +573,7 @@ async def load_map(
     content = await handles.poi_store.open_map(saved.id)
     await stop(robot, client)
     await _wait_until_it_stands(robot)
-    epoch = await robot.mapper.load_map(content.occupancy, content.geometry, pose)
+    epoch = await robot.mapper.load_map(content.occupancy, content.geometry, pose, content.voxels)
     await stop(robot, client)  # what was begun meanwhile was begun on the other map
     await handles.poi_store.note_loaded(robot.name, saved.id, epoch)
     return saved, epoch

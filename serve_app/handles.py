@@ -116,6 +116,7 @@ class MapperCalls(Protocol):
         occupancy: NDArray[np.int8],
         geometry: GridGeometry,
         initial_pose: Pose2D | None = None,
+        voxels: NDArray[np.float32] | None = None,
     ) -> int: ...
 
 

@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,8 @@ from rhino_actors.errors import (
 )
 from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import MapLayers, load_checkpoint, save_checkpoint, warm_up
+from rhino_actors.mapping.checkpoint import Standing
+from rhino_actors.mapping.loop_mapping import LoopMapping, Redraw
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages.geometry import MAX_COORDINATE_M, Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
@@ -82,6 +84,8 @@ class MapperActor:
         self._was_restarted = was_restarted
         self._layers = MapLayers(config.mapper, config.robot)
         self._whereabouts = Whereabouts(config.mapper, config.robot)
+        self._loops = LoopMapping.of(config.mapper, config.robot)
+        self._closing: asyncio.Task[None] | None = None  # a look for a loop, beside the frames
         # Where odom lies in the map: frames are moved by it before they are fused.
         self._map_from_odom = NO_CORRECTION
         self._is_placed = False  # on a loaded map, which the correction is about right for
@@ -132,9 +136,12 @@ class MapperActor:
             while True:
                 frame = await self._next_frame()
                 await self._work(frame if frame is not None and self._accepts(frame) else None)
+                self._close_loops_if_due()
                 await self._checkpoint_if_due()
         finally:
             self._running = False
+            if self._closing is not None:
+                self._closing.cancel()
 
     @ray.method
     async def snapshot(
@@ -188,7 +195,7 @@ class MapperActor:
         of the newest snapshot, `frame_epoch` is the epoch in which the map got its coordinates, `map_from_odom_...`
         says where odom lies in it [m, rad], `stamp` is of the newest frame in the map [s], 0 before the first.
         `localised` is 1 unless a map is loaded and the robot's place in it is not known; `localisation_share` is that
-        of the lidar's points on the loaded map's obstacles.
+        of the lidar's points on the loaded map's obstacles. With drift correction by loops, LoopMapping.stats too.
         """
         now = time.monotonic()
         times = {
@@ -213,6 +220,7 @@ class MapperActor:
                 for percent in (50, 99)
             },
             "known_area": self._layers.known_area,
+            **(self._loops.stats() if self._loops is not None else {}),
             "localised": float(self._whereabouts.status.is_usable),
             "localisation_share": self._whereabouts.status.share,
             "memory_mb": self._layers.occupancy.memory / 1e6,
@@ -253,19 +261,24 @@ class MapperActor:
         layers = MapLayers(self._config, self._robot_config)
         try:
             state = load_checkpoint(self._checkpoint)
-            frame_epoch, map_from_odom = _frame_of(state)
-            is_loaded, is_placed = _localiser_of(state)
+            standing = Standing.of(state)
             layers.restore(state)
             has_map = layers.has_changed
             differs = layers.update_tiles(self._seq + 1)
-            if is_loaded:
+            if standing.is_loaded:
                 grid, geometry = layers.occupancy_grid(), layers.geometry
-                self._whereabouts.resume(grid, geometry, is_near=is_placed)
+                self._whereabouts.resume(grid, geometry, is_near=standing.is_placed)
         except (StorageError, ValueError) as error:
             logger.warning("the map starts empty: %s", error)
             return
-        self._layers, self._is_placed = layers, is_placed
-        self._frame_epoch, self._map_from_odom = frame_epoch, map_from_odom
+        self._layers, self._is_placed = layers, standing.is_placed
+        self._frame_epoch, self._map_from_odom = standing.frame_epoch, standing.map_from_odom
+        # The way is lost, and with it the loops back to it: the map so far stays as it is.
+        self._loops = (
+            None
+            if standing.is_loaded
+            else LoopMapping.of(self._config, self._robot_config, base=state)
+        )
         self._is_published, self._differs = not has_map, differs
         logger.info("the map is back: %.1f m2 known", self._layers.known_area)
 
@@ -367,6 +380,8 @@ class MapperActor:
             self._is_published, self._differs = False, True  # readers want it without a new cell
         if may_fuse:
             self._layers.integrate(frame, self._map_from_odom)
+            if self._loops is not None and self._loops.add_frame(frame, self._map_from_odom):
+                logger.warning("the way is longer than can be kept: no loop is closed any more")
         now = time.monotonic()
         self._integrate_s.add(now - started)
         self._frame_rate.tick(now)
@@ -377,6 +392,38 @@ class MapperActor:
             self._is_published = self._is_checkpointed = False
         if self._layers.occupancy.growth_refused == 1:
             logger.warning("the map is at max_cells and does not grow any more")
+
+    def _close_loops_if_due(self) -> None:
+        """Begin to look for a loop when it is time, one at a time. Raises what the last look raised."""
+        if self._closing is not None and self._closing.done():
+            closing, self._closing = self._closing, None
+            closing.result()
+        if self._closing is None and self._loops is not None and self._loops.is_due:
+            self._closing = asyncio.create_task(self._close_loops(self._loops))
+
+    async def _close_loops(self, loops: LoopMapping) -> None:
+        """Look for a loop and draw the map anew while frames go on into the present one; then change over."""
+        try:
+            async with self._working:
+                redraw = await asyncio.to_thread(loops.begin)
+            await asyncio.to_thread(redraw.run)
+            async with self._working:
+                if loops is self._loops:  # no other map was loaded meanwhile
+                    await asyncio.to_thread(self._adopt, loops, redraw)
+        finally:
+            loops.drop()
+        await self._work(None)
+
+    def _adopt(self, loops: LoopMapping, redraw: Redraw) -> None:
+        self._map_from_odom = loops.adopt(redraw, self._layers, self._map_from_odom)
+        if redraw.layers is not None:
+            self._is_published = self._is_checkpointed = False
+            self._differs = True  # readers want the correction even if no cell differs
+            logger.info(
+                "a loop is closed: the map moved by up to %.2f m, drawn anew in %.1f s",
+                redraw.shift,
+                redraw.took,
+            )
 
     def _put_patch(self, since: int, seq: int) -> "ray.ObjectRef[MapPatch]":
         """Put what makes map `seq` of map `since` into the object store."""
@@ -400,10 +447,10 @@ class MapperActor:
         self._is_checkpointed = True
         async with self._working:  # another map may be loaded meanwhile
             state = await asyncio.to_thread(self._layers.state)
-            correction = self._map_from_odom.as_tuple()
-            state["frame"] = np.array([self._frame_epoch, *correction], np.float64)
             is_loaded = self._whereabouts.status.state is not LocalisationState.UNKNOWN
-            state["localiser"] = np.array([is_loaded, self._is_placed], np.bool_)
+            state |= Standing(
+                self._frame_epoch, self._map_from_odom, is_loaded, self._is_placed
+            ).arrays()
         # The write may take longer than a frame; the map goes on meanwhile.
         self._writing = asyncio.create_task(asyncio.to_thread(self._write_checkpoint, state))
 
@@ -434,14 +481,16 @@ class MapperActor:
         occupancy: NDArray[np.int8],
         geometry: GridGeometry,
         initial_pose: Pose2D | None = None,
+        voxels: NDArray[np.float32] | None = None,
     ) -> int:
-        """Go on with another map instead of the present one. The 3D layer starts empty.
+        """Go on with another map instead of the present one. On it the localiser corrects the drift, not loops.
 
         Args:
             occupancy: (rows, cols) int8 in the frame map, -1 unknown, 0..100; row 0 is the lowest y.
             geometry: where it lies.
             initial_pose: roughly where the robot stands on it; None: it may be anywhere. Nothing is fused, and no goal
                 is taken, until the localiser knows.
+            voxels: (N, 3) centres [m] of its 3D layer; None: that starts empty.
 
         Returns:
             The new epoch. The first snapshot of it is out.
@@ -464,15 +513,15 @@ class MapperActor:
         whereabouts = Whereabouts(self._config, self._robot_config)
 
         def load() -> None:
-            layers.load(occupancy, geometry)
             try:
                 whereabouts.load(occupancy, geometry, guess=initial_pose)
             except ValueError as error:
                 raise MapTooLarge(f"The robot cannot be found on this map: {error}.") from error
+            layers.load(occupancy, geometry, voxels)
 
         await asyncio.to_thread(load)
         async with self._working:
-            self._layers, self._whereabouts = layers, whereabouts
+            self._layers, self._whereabouts, self._loops = layers, whereabouts, None
             self._map_from_odom, self._is_placed = correction, initial_pose is not None
             self._epoch = self._frame_epoch = max(self._epoch + 1, time.time_ns() // 1_000_000)
             self._seq = 0
@@ -499,21 +548,3 @@ def _keep(
     if len(boxes) >= MAX_PATCHES:
         del boxes[next(iter(boxes))]
     boxes[since] = [reference]
-
-
-def _frame_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[int, Pose2D]:
-    """Return the epoch in which a checkpoint's map got its coordinates, and where odom lies in it."""
-    try:
-        epoch, x, y, yaw = (float(value) for value in state["frame"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"The checkpoint does not say where odom lies: {error}.") from error
-    return int(epoch), Pose2D(x, y, yaw)
-
-
-def _localiser_of(state: Mapping[str, NDArray[np.generic]]) -> tuple[bool, bool]:
-    """Return whether a checkpoint's map was a loaded one, and whether the robot's place in it was about known."""
-    try:
-        is_loaded, is_placed = (bool(value) for value in state["localiser"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"The checkpoint does not say how it was localised: {error}.") from error
-    return is_loaded, is_placed

@@ -5,13 +5,41 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.errors import StorageError
+from rhino_actors.messages.geometry import Pose2D
 
 State = Mapping[str, NDArray[np.generic]]
+
+
+class Standing(NamedTuple):
+    """How a map stands: what a checkpoint has beside the layers."""
+
+    frame_epoch: int  # in which the map got its coordinates
+    map_from_odom: Pose2D
+    is_loaded: bool  # a saved map, on which the robot is localised
+    is_placed: bool  # map_from_odom is about right for it
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return it as named arrays for `save_checkpoint`."""
+        return {
+            "frame": np.array([self.frame_epoch, *self.map_from_odom.as_tuple()], np.float64),
+            "localiser": np.array([self.is_loaded, self.is_placed], np.bool_),
+        }
+
+    @classmethod
+    def of(cls, state: State) -> "Standing":
+        """Read it from a checkpoint. Raises StorageError."""
+        try:
+            epoch, x, y, yaw = (float(value) for value in state["frame"])
+            is_loaded, is_placed = (bool(value) for value in state["localiser"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"The checkpoint does not say how the map lies: {error}.") from error
+        return cls(int(epoch), Pose2D(x, y, yaw), is_loaded, is_placed)
 
 
 def save_checkpoint(path: Path, state: State) -> None:

@@ -14,8 +14,8 @@ from rhino_actors.mapping.loaded_map import mapper_state, on_lattice
 from rhino_actors.mapping.occupancy import OccupancyMapper
 from rhino_actors.mapping.tiles import MapTiles
 from rhino_actors.mapping.voxel_tiles import VoxelTiles
-from rhino_actors.mapping.voxels import Carving, VoxelMapper
-from rhino_actors.mapping.window import CellWindow
+from rhino_actors.mapping.voxels import Carving, VoxelBricks, VoxelMapper
+from rhino_actors.mapping.window import EMPTY_WINDOW, CellWindow
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, NO_CORRECTION, OCCUPIED, GridGeometry, MapLayer
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
@@ -82,6 +82,9 @@ class MapLayers:
                 max_slope_deg=math.degrees(config.max_slope),
                 max_cells=config.max_cells,
             )
+        # World cells and bricks that readers have and the layers may not hold any more.
+        self._stale = EMPTY_WINDOW
+        self._gone: NDArray[np.int32] = np.zeros((0, 3), np.int32)
         self.tiles = MapTiles(
             config.resolution,
             inscribed_radius=robot.inscribed_radius,
@@ -102,7 +105,11 @@ class MapLayers:
     @property
     def has_changed(self) -> bool:
         """True if something changed since `update_tiles`."""
-        return self.occupancy.has_changed or (self.voxels is not None and self.voxels.has_changed)
+        return (
+            self.occupancy.has_changed
+            or not self._stale.is_empty
+            or (self.voxels is not None and self.voxels.has_changed)
+        )
 
     def integrate(self, frame: LidarFrame, map_from_odom: Pose2D = NO_CORRECTION) -> None:
         """Fuse a frame, moved from odom into the map."""
@@ -134,13 +141,39 @@ class MapLayers:
 
     def update_tiles(self, seq: int) -> bool:
         """Bring tiles and bricks up to date as map `seq`; says if any tile differs from before."""
+        self.settle()
+        if self.voxels is not None:
+            bricks = self.voxels.take_bricks()
+            if len(self._gone):
+                bricks = _with_gone(bricks, self._gone)
+                self._gone = self._gone[:0]
+            self.bricks.update(bricks, seq)
+        changed, self._stale = self._stale, EMPTY_WINDOW
+        return self.tiles.update(self.read, changed, seq) > 0
+
+    def settle(self) -> None:
+        """Compute what the layers say together where they changed; `update_tiles` does it too."""
         changed = self.occupancy.take_changed().moved(*self.occupancy.geometry.first_cell)
         if self.voxels is not None and self._heights is not None and self.voxels.has_changed:
             now = self._heights.update(self.voxels, self.voxels.take_changed())
             if not now.is_empty:
                 changed = changed.united(now.moved(*self._heights.geometry.first_cell))
-            self.bricks.update(self.voxels.take_bricks(), seq)
-        return self.tiles.update(self.read, changed, seq) > 0
+        self._stale = self._stale.united(changed)
+
+    def take_over(self, drawn: "MapLayers") -> None:
+        """Go on with the map of other layers, of the same configuration, and use them up.
+
+        Tiles and bricks stay, so that readers get what differs: what is not on the new map becomes unknown.
+        """
+        for grid in (self.occupancy.geometry, self._heights.geometry if self._heights else None):
+            if grid is not None:
+                row, col = grid.first_cell
+                old = CellWindow(row, row + grid.shape[0], col, col + grid.shape[1])
+                self._stale = self._stale.united(old)
+        if self.voxels is not None:
+            self._gone = np.concatenate([self._gone, self.bricks.places()])
+        self.occupancy, self.voxels, self._heights = drawn.occupancy, drawn.voxels, drawn._heights
+        self._stale = self._stale.united(drawn._stale)
 
     def occupancy_grid(self) -> NDArray[np.int8]:
         """Return the published map as one array (rows, cols) on `geometry`; the caller's."""
@@ -150,8 +183,18 @@ class MapLayers:
         """Return the centres of the voxels (N, 3) [m], None without the 3D layer."""
         return self.voxels.points() if self.voxels is not None else None
 
-    def load(self, occupancy: NDArray[np.int8], geometry: GridGeometry) -> None:
-        """Take a map that was kept for the 2D layer, brought onto this one's cells. For layers that are new.
+    def load(
+        self,
+        occupancy: NDArray[np.int8],
+        geometry: GridGeometry,
+        voxels: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Take a map that was kept, brought onto this one's cells. For layers that are new.
+
+        Args:
+            occupancy: (rows, cols) int8, -1 unknown, 0..100, for the 2D layer.
+            geometry: where it lies.
+            voxels: (N, 3) centres [m] for the 3D layer, if there is one; None: it starts empty.
 
         Raises:
             MapTooLarge, StorageError: it does not fit.
@@ -160,6 +203,9 @@ class MapLayers:
             occupancy, geometry, self.occupancy.geometry.resolution, max_cells=self._max_cells
         )
         self.occupancy.restore(mapper_state(fitted, lattice, self.occupancy.state()))
+        if self.voxels is not None and voxels is not None:
+            kept = VoxelMapper.of_points(voxels, self.voxels.voxel_size)
+            self.voxels.restore(kept.state())
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Return what `restore` needs, as named arrays that are the caller's."""
@@ -186,3 +232,11 @@ class MapLayers:
             except StorageError:
                 self.occupancy.restore(before)
                 raise
+
+
+def _with_gone(bricks: VoxelBricks, gone: NDArray[np.int32]) -> VoxelBricks:
+    """Return bricks with empty ones where there were some and are none any more."""
+    held = {tuple(place) for place in bricks.place.tolist()}
+    empty = np.array([p for p in gone.tolist() if tuple(p) not in held], np.int32).reshape(-1, 3)
+    words = np.zeros((len(empty), *bricks.words.shape[1:]), np.uint64)
+    return VoxelBricks(np.concatenate([bricks.place, empty]), np.concatenate([bricks.words, words]))

@@ -179,6 +179,21 @@ class SearchArea:
 EVERYWHERE = SearchArea()
 
 
+def check_searchable(geometry: GridGeometry) -> None:
+    """Raise ValueError for a grid that is too large for a LikelihoodPyramid; nothing is allocated."""
+    factor = max(1, round(COARSE / geometry.resolution))
+    rows, cols = (-(-side // factor) for side in geometry.shape)
+    levels = _levels(rows, cols)
+    pad = 2**levels - 1
+    if (levels + 1) * (rows + pad) * (cols + pad) > CELL_LIMIT:
+        raise ValueError(f"a grid of {rows} x {cols} coarse cells is too large to search")
+
+
+def _levels(rows: int, cols: int) -> int:
+    """Return the level of the coarsest squares that are of use on so many cells."""
+    return min(TOP_LEVEL, max(rows, cols).bit_length() - 1)
+
+
 class LikelihoodPyramid:
     """A grid prepared for the search of a place: bounds of the fit over squares of cells, coarse to fine.
 
@@ -203,6 +218,7 @@ class LikelihoodPyramid:
             unknown_contradiction: what a clear place counts against a fit where the grid knows nothing, as a part of
                 what it does on an obstacle; 0 for a grid that covers only a part of what was seen.
         """
+        check_searchable(geometry)
         self._factor = max(1, round(COARSE / geometry.resolution))
         self.resolution = self._factor * geometry.resolution
         near = _blocks(field.distance, self._factor, np.float32(REACH), np.minimum)
@@ -217,9 +233,7 @@ class LikelihoodPyramid:
             * np.where(occupied, 1.0, np.where(unknown, unknown_contradiction, 0.0))
         )
         rows, cols = near.shape
-        self._levels = TOP_LEVEL
-        while self._levels > 0 and 2**self._levels > max(rows, cols):
-            self._levels -= 1
+        self._levels = _levels(rows, cols)
         pad = 2**self._levels - 1
         self._pad = pad
         self._origin = (
@@ -228,8 +242,6 @@ class LikelihoodPyramid:
         )
         self._outside = round(_SCALE * CONTRADICTION * unknown_contradiction)
         shape = (self._levels + 1, rows + pad, cols + pad)
-        if math.prod(shape) > CELL_LIMIT:
-            raise ValueError(f"a grid of {rows} x {cols} coarse cells is too large to search")
         self._fits = np.zeros(shape, np.uint8)
         self._against = np.full(shape, self._outside, np.uint8)
         self._open = np.zeros(shape, np.bool_)

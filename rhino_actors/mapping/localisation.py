@@ -85,6 +85,7 @@ class Localiser:
         Raises:
             ValueError: the map is too large to search.
         """
+        likelihood.check_searchable(geometry)  # before anything of the map's size is allocated
         self._options = options or LocaliserOptions()
         self._field = DistanceField(occupancy, geometry)
         self._pyramid = LikelihoodPyramid(occupancy, geometry, self._field)

@@ -25,6 +25,11 @@ class VoxelTiles:
             self._bricks.pop(key, None)
             self._bricks[key] = (seq, words.copy())  # a row would keep all bricks of the update
 
+    def places(self) -> NDArray[np.int32]:
+        """Return the (N, 3) x, y, z of all bricks that hold a voxel."""
+        held = [key for key, (_, words) in self._bricks.items() if words.any()]
+        return np.array(held, np.int32).reshape(len(held), 3)
+
     def patch(self, since: int, *, epoch: int, seq: int, stamp: float) -> VoxelPatch:
         """Return the bricks that changed after map `since`, 0 for all that hold a voxel."""
         chosen: list[tuple[Place, NDArray[np.uint64]]] = []

@@ -14,7 +14,7 @@ from rhino_actors.mapping.submap import Band, obstacle_ends
 from rhino_actors.mapping.window import CellWindow
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry
-from rhino_actors.messages.localisation import LocalisationStatus
+from rhino_actors.messages.localisation import DriftMode, LocalisationStatus
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
 ReadCells = Callable[[CellWindow], NDArray[np.int8]]
@@ -28,7 +28,7 @@ class Whereabouts:
 
     def __init__(self, config: MapperConfig, robot: RobotConfig) -> None:
         """Begin without a loaded map."""
-        self._corrects = config.drift_correction
+        self._corrects = config.drift_correction is DriftMode.MATCHING
         self._resolution = config.resolution
         self._band = Band(
             robot.obstacle_min_height, robot.obstacle_max_height, robot.length, robot.width

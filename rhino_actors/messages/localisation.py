@@ -7,6 +7,14 @@ from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION
 
 
+class DriftMode(StrEnum):
+    """What is done against the drift of odometry while a map is made."""
+
+    NONE = "none"
+    MATCHING = "matching"  # each frame is matched to the map made so far
+    LOOPS = "loops"  # places seen again bend the whole way, and the map is drawn anew
+
+
 class LocalisationState(StrEnum):
     """How the frames map and odom are joined."""
 

@@ -154,6 +154,16 @@ def test_a_bad_place_is_refused_and_the_robot_goes_on(
     assert world.platform.calls == []
 
 
+def test_a_map_is_loaded_with_its_voxels(client: TestClient, world: World) -> None:
+    made = save(client)
+    saved, content = world.pois.maps[made["id"]]
+    voxels = np.array([[0.5, 0.5, 0.2]], np.float32)
+    world.pois.maps[made["id"]] = (saved, replace(content, voxels=voxels))
+    assert client.post(f"/api/maps/{made['id']}/load").status_code == 200
+    ((loaded, _),) = world.mapper.loaded
+    assert loaded.voxels is not None and np.array_equal(loaded.voxels, voxels)
+
+
 def test_goal_and_mission_are_given_up_before_the_map_is_replaced(
     client: TestClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

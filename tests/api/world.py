@@ -372,10 +372,11 @@ class FakeMapper:
         occupancy: np.ndarray,
         geometry: GridGeometry,
         initial_pose: Pose2D | None = None,
+        voxels: np.ndarray | None = None,
     ) -> int:
         if self.error:
             raise self.error
-        self.loaded.append((MapContent(geometry, occupancy), initial_pose))
+        self.loaded.append((MapContent(geometry, occupancy, voxels), initial_pose))
         correction = initial_pose or Pose2D(0.0, 0.0)
         self.current = replace(
             self.current, epoch=self.current.epoch + 1, seq=1, map_from_odom=correction

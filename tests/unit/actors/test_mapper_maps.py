@@ -12,6 +12,7 @@ import pytest
 
 from rhino_actors.errors import InvalidRequest, MapTooLarge, NoMap, NotAvailable
 from rhino_actors.geometry import compose
+from rhino_actors.mapping import warm_up
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry, MapLayer, MapSnapshot
 from rhino_actors.messages.localisation import LocalisationState
@@ -234,3 +235,23 @@ async def test_after_a_crash_on_a_map_made_by_itself_the_mapper_just_goes_on() -
         await eventually(lambda: again.actor._seq > 0)
         assert (await again.actor.localisation()).state is LocalisationState.UNKNOWN
         assert (await again.newest()).localised
+
+
+async def test_a_loaded_map_comes_with_its_voxels() -> None:
+    warm_up()  # to compile the 3D layer's kernels may take longer than a frame is waited for
+    settings = config(layers=MapLayer.BOTH)
+    async with running(settings) as rig:
+        await rig.show()
+        await eventually(lambda: rig.actor._seq > 0)
+        content = await rig.actor.export_map()
+        assert content.voxels is not None and len(content.voxels) > 100
+        await rig.actor.load_map(content.occupancy, content.geometry, None, content.voxels)
+        _, box = await rig.actor.voxels()
+        assert box is not None
+        shown = box[0].points()  # type: ignore[attr-defined]
+        await rig.actor.load_map(content.occupancy, content.geometry)
+        again = await rig.actor.export_map()
+    assert {tuple(p) for p in np.round(shown, 3).tolist()} == {
+        tuple(p) for p in np.round(content.voxels, 3).tolist()
+    }
+    assert again.voxels is not None and len(again.voxels) == 0

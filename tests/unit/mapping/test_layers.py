@@ -10,7 +10,7 @@ from rhino_actors.config import MapperConfig, RobotConfig
 from rhino_actors.errors import ConfigError, StorageError
 from rhino_actors.mapping import MapLayers
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import MapLayer, MapSnapshot
+from rhino_actors.messages.grid import GridGeometry, MapLayer, MapSnapshot
 from rhino_actors.messages.map_patch import MapReader, VoxelPatch
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 
@@ -158,3 +158,70 @@ def test_damaged_voxels_leave_both_layers_as_they_were() -> None:
 def test_unknown_carving_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="line_of_sight"):
         layers(MapLayer.BOTH, carving="by hand")
+
+
+@pytest.mark.parametrize("kind", [MapLayer.OCCUPANCY, MapLayer.BOTH])
+def test_a_reader_that_follows_has_the_same_map_as_a_new_one_after_another_took_its_place(
+    kind: MapLayer,
+) -> None:
+    made, drawn = layers(kind), layers(kind)
+    reader, bricks = MapReader(), {}
+
+    def read(since: int, seq: int) -> MapSnapshot:
+        voxels = made.bricks.patch(since, epoch=1, seq=seq, stamp=1.0)
+        bricks.update(zip(map(tuple, voxels.place.tolist()), map(bytes, voxels.words), strict=True))
+        patch = made.tiles.patch(since, epoch=1, seq=seq, stamp=1.0, known_area=made.known_area)
+        assert patch.since == since
+        return reader.take(patch)
+
+    for step in range(4):
+        made.integrate(voxel_frame(POST, float(step)))
+    made.update_tiles(1)
+    read(0, 1)
+    for step in range(4):
+        drawn.integrate(voxel_frame(POST + (24, 40, 0), float(step)))
+    drawn.settle()
+    made.take_over(drawn)
+    assert made.has_changed
+    assert made.update_tiles(2)
+    snapshot, whole = read(1, 2), published(made, 2)
+    assert np.array_equal(snapshot.occupancy, whole.occupancy)
+    assert np.array_equal(snapshot.costmap, whole.costmap)
+    assert occupancy_at(snapshot, 39, 40) >= 65 and occupancy_at(snapshot, 15, 0) == -1
+    assert snapshot.known_area == pytest.approx(np.count_nonzero(snapshot.occupancy >= 0) * SIZE**2)
+    held = {place for place, words in bricks.items() if any(words)}
+    fresh = made.bricks.patch(0, epoch=1, seq=2, stamp=1.0)
+    assert held == set(map(tuple, fresh.place.tolist()))
+    if made.voxels is not None:
+        assert held and len(fresh.points()) == len(made.voxels)
+    # And it goes on from there.
+    made.integrate(voxel_frame(POST, 9.0))
+    assert made.update_tiles(3)
+    assert occupancy_at(read(2, 3), 15, 0) >= 0
+
+
+def test_a_kept_map_comes_with_its_voxels() -> None:
+    made = layers(MapLayer.BOTH)
+    for step in range(4):
+        made.integrate(voxel_frame(POST, float(step)))
+    made.update_tiles(1)
+    back = layers(MapLayer.BOTH)
+    back.load(made.occupancy_grid(), made.geometry, made.voxel_points())
+    back.update_tiles(1)
+    assert made.voxels is not None and back.voxels is not None
+    assert {tuple(p) for p in np.round(back.voxels.points(), 3).tolist()} == {
+        tuple(p) for p in np.round(made.voxels.points(), 3).tolist()
+    }
+    one, other = published(made, 1), published(back, 1)
+    assert np.array_equal(one.occupancy >= 65, other.occupancy >= 65)
+    plain = layers(MapLayer.OCCUPANCY)
+    plain.load(made.occupancy_grid(), made.geometry, made.voxel_points())
+    assert plain.voxel_points() is None
+
+
+def test_a_kept_map_with_more_voxels_than_fit_is_refused() -> None:
+    points = ((floor(-40, 40, -40, 40) + 0.5) * SIZE).astype(np.float32)
+    grid = np.zeros((32, 32), np.int8)
+    made = layers(MapLayer.BOTH, max_voxels=5000)
+    with pytest.raises(StorageError, match="max_voxels"):
+        made.load(grid, GridGeometry(SIZE, (0.0, 0.0), (32, 32)), points)

@@ -17,6 +17,7 @@ from rhino_actors.mapping.likelihood import (
     surface,
     thinned,
 )
+from rhino_actors.mapping.localisation import Localiser
 from rhino_actors.messages.grid import GridGeometry
 
 CELL = 0.05
@@ -200,3 +201,18 @@ def test_a_fit_is_told_from_a_misfit_by_its_share() -> None:
     assert refine(field, ends, (0.0, 0.0, 0.0), (x, y)).share == 1.0
     assert refine(field, ends + noise, (0.0, 0.0, 0.0), (x, y)).share < 0.6
     assert SIGMA == 0.10
+
+
+def test_a_grid_that_is_too_large_to_search_is_refused_before_anything_is_allocated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def allocated(*_: object) -> None:
+        raise AssertionError("allocated")
+
+    monkeypatch.setattr("rhino_actors.mapping.localisation.DistanceField", allocated)
+    cells = np.broadcast_to(np.zeros((), np.int8), (60_000, 60_000))  # one byte
+    geometry = GridGeometry(CELL, (0.0, 0.0), cells.shape)
+    with pytest.raises(ValueError, match="too large to search"):
+        Localiser(cells, geometry)
+    with pytest.raises(ValueError, match="too large to search"):
+        LikelihoodPyramid(cells, geometry, None)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.mapping.window import CellWindow
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION
-from rhino_actors.messages.localisation import LocalisationState
+from rhino_actors.messages.localisation import DriftMode, LocalisationState
 from rhino_actors.messages.sensors import LidarFrame, LidarKind
 from tests.unit.mapping.test_drift_correction import LIDAR, ROOM, circuit
 from tests.unit.mapping.test_localisation import anywhere, furnished, furnished_map
@@ -70,7 +70,7 @@ def test_on_a_loaded_map_nothing_is_fused_until_the_place_is_known() -> None:
 
 
 def test_with_correction_on_odom_is_moved_against_its_drift() -> None:
-    whereabouts = Whereabouts(MapperConfig(drift_correction=True), RobotConfig())
+    whereabouts = Whereabouts(MapperConfig(drift_correction=DriftMode.MATCHING), RobotConfig())
     mapper = OccupancyMapper(0.05, max_range=9.5)
     placed, ends = NO_CORRECTION, []
     truth = circuit(80)
