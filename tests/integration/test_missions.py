@@ -11,7 +11,7 @@ import pytest
 
 from tests.deployment import Rhino
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 
 def mission(rhino: Rhino) -> dict[str, Any]:

@@ -769,6 +769,20 @@ async def test_an_end_says_when_it_could_not_come_home(fake: Scene) -> None:
     assert ended.home_reached is False and "NO_VALID_PATH" in ended.message
 
 
+async def test_a_home_that_cannot_be_planned_to_stops_what_it_was_to_replace(fake: Scene) -> None:
+    assert fake.mission is not None
+    fake.mission.next = [go(3.0)]
+    await fake.explorer.start("anna", request=limited(return_home=True, max_distance=0.5))
+    await fake.until_status(lambda s: s.phase is MissionPhase.DRIVING)
+    fake.planner.error = NoPath()
+    fake.platform.pose = Pose2D(1.6, 1.0)
+    ended = await fake.until(MissionState.TIME_LIMIT)
+    assert (ended.reason, ended.home_reached) == ("DISTANCE_LIMIT", False)
+    assert fake.acts[0] == "cancel" and not fake.planner.nav.state.is_active
+    (record,) = fake.store.records.values()
+    assert [g.outcome for g in record.goals] == ["REPLACED", "REFUSED", "REFUSED"]
+
+
 async def test_one_who_stops_it_on_its_way_home_has_it_stand(fake: Scene) -> None:
     await returning(fake)
     ended = await fake.explorer.stop("bert")
