@@ -450,6 +450,9 @@ class ExplorerActor:
             await self._conclude(run, cancelled, EStopLatched.code, text)
         elif _has_fallen(robot):
             await self._conclude(run, cancelled, RobotFallen.code, RobotFallen.default_message)
+        elif gate.reason == StopReason.LOOP_FAILED:
+            text = "The robot's control loop failed."
+            await self._conclude(run, MissionState.INTERRUPTED, StopReason.LOOP_FAILED.value, text)
         else:
             report = await call(self._platform.follow_report.remote(0))
             if report.newest_goal_id < run.last_goal_id:

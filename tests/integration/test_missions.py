@@ -9,7 +9,7 @@ import httpx2
 import numpy as np
 import pytest
 
-from tests.deployment import Rhino
+from tests.deployment import ROOT, Rhino
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
@@ -25,7 +25,10 @@ def record(rhino: Rhino, mission_id: str) -> dict[str, Any] | None:
 
 
 def test_missions_end_at_their_limits_and_are_read_afterwards(rhino: Rhino) -> None:
-    rhino.deploy("test", "--lean")
+    settings = (ROOT / "configs" / "test.yaml").read_text()
+    two_rooms = rhino.folder / "two_rooms.yaml"  # one room is seen at once, and nothing is left
+    two_rooms.write_text(settings.replace("map: room ", "map: two_rooms "))
+    rhino.deploy(str(two_rooms), "--lean")
     rhino.wait_for_map()
     x, y = rhino.pose()
 

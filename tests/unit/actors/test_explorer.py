@@ -103,6 +103,7 @@ class Platform(ScriptedPlatform):
     """A platform with a gate that the test fills in."""
 
     gate_holder = ""
+    reason = ""
     latched = False
     posture = Posture.STANDING
     battery = 87.0
@@ -117,7 +118,17 @@ class Platform(ScriptedPlatform):
         if self.gone:
             raise ActorUnavailable()
         gate = GateStatus(
-            self.epoch, self.gate_holder, "", self.latched, "", None, "", Twist2D(), 1.0, 1.0, 1.0
+            self.epoch,
+            self.gate_holder,
+            "",
+            self.latched,
+            "",
+            None,
+            self.reason,
+            Twist2D(),
+            1.0,
+            1.0,
+            1.0,
         )
         state = DriverState(True, self.posture, self.battery)
         odometry = await self.odometry()
@@ -857,6 +868,13 @@ async def test_a_restarted_platform_ends_it_as_interrupted(fake: Scene) -> None:
     fake.platform.epoch += 1000
     fake.platform.newest = 0  # a new life has accepted no goal
     assert (await fake.until(MissionState.INTERRUPTED)).reason == "PLATFORM_RESTARTED"
+
+
+async def test_a_control_loop_that_failed_ends_it_as_interrupted(fake: Scene) -> None:
+    await driving(fake)
+    fake.platform.reason = "LOOP_FAILED"
+    fake.platform.epoch += 1
+    assert (await fake.until(MissionState.INTERRUPTED)).reason == "LOOP_FAILED"
 
 
 async def test_a_restarted_planner_is_given_a_goal_anew(fake: Scene) -> None:
