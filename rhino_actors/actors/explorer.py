@@ -450,6 +450,9 @@ class ExplorerActor:
             await self._conclude(run, cancelled, EStopLatched.code, text)
         elif _has_fallen(robot):
             await self._conclude(run, cancelled, RobotFallen.code, RobotFallen.default_message)
+        elif gate.reason == StopReason.LOOP_FAILED:
+            text = "The robot's control loop failed."
+            await self._conclude(run, MissionState.INTERRUPTED, StopReason.LOOP_FAILED.value, text)
         else:
             report = await call(self._platform.follow_report.remote(0))
             if report.newest_goal_id < run.last_goal_id:
@@ -753,6 +756,9 @@ class ExplorerActor:
                 run.home_tries += 1
                 run.home_problem = error.code
                 self._change(goals_failed=self._status.goals_failed + 1)
+                with contextlib.suppress(NoGoal):  # it may still drive to what home was to replace
+                    cancel = self._planner.cancel.remote(HOLDER, run.last_goal_id)  # type: ignore[call-arg]  # Ray's types drop defaults
+                    await call(cancel)
 
     # pausing and ending
 
@@ -798,6 +804,7 @@ class ExplorerActor:
             self._close_goal(run, "REPLACED")
             run.mission.forget_goal()
             self._change(phase=MissionPhase.RETURNING, message=f"{message} Driving home.", eta=None)
+            self._wake.set()
         else:
             await self._conclude(run, state, reason, message)
 

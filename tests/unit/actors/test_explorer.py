@@ -103,6 +103,7 @@ class Platform(ScriptedPlatform):
     """A platform with a gate that the test fills in."""
 
     gate_holder = ""
+    reason = ""
     latched = False
     posture = Posture.STANDING
     battery = 87.0
@@ -117,7 +118,17 @@ class Platform(ScriptedPlatform):
         if self.gone:
             raise ActorUnavailable()
         gate = GateStatus(
-            self.epoch, self.gate_holder, "", self.latched, "", None, "", Twist2D(), 1.0, 1.0, 1.0
+            self.epoch,
+            self.gate_holder,
+            "",
+            self.latched,
+            "",
+            None,
+            self.reason,
+            Twist2D(),
+            1.0,
+            1.0,
+            1.0,
         )
         state = DriverState(True, self.posture, self.battery)
         odometry = await self.odometry()
@@ -769,6 +780,20 @@ async def test_an_end_says_when_it_could_not_come_home(fake: Scene) -> None:
     assert ended.home_reached is False and "NO_VALID_PATH" in ended.message
 
 
+async def test_a_home_that_cannot_be_planned_to_stops_what_it_was_to_replace(fake: Scene) -> None:
+    assert fake.mission is not None
+    fake.mission.next = [go(3.0)]
+    await fake.explorer.start("anna", request=limited(return_home=True, max_distance=0.5))
+    await fake.until_status(lambda s: s.phase is MissionPhase.DRIVING)
+    fake.planner.error = NoPath()
+    fake.platform.pose = Pose2D(1.6, 1.0)
+    ended = await fake.until(MissionState.TIME_LIMIT)
+    assert (ended.reason, ended.home_reached) == ("DISTANCE_LIMIT", False)
+    assert fake.acts[0] == "cancel" and not fake.planner.nav.state.is_active
+    (record,) = fake.store.records.values()
+    assert [g.outcome for g in record.goals] == ["REPLACED", "REFUSED", "REFUSED"]
+
+
 async def test_one_who_stops_it_on_its_way_home_has_it_stand(fake: Scene) -> None:
     await returning(fake)
     ended = await fake.explorer.stop("bert")
@@ -843,6 +868,13 @@ async def test_a_restarted_platform_ends_it_as_interrupted(fake: Scene) -> None:
     fake.platform.epoch += 1000
     fake.platform.newest = 0  # a new life has accepted no goal
     assert (await fake.until(MissionState.INTERRUPTED)).reason == "PLATFORM_RESTARTED"
+
+
+async def test_a_control_loop_that_failed_ends_it_as_interrupted(fake: Scene) -> None:
+    await driving(fake)
+    fake.platform.reason = "LOOP_FAILED"
+    fake.platform.epoch += 1
+    assert (await fake.until(MissionState.INTERRUPTED)).reason == "LOOP_FAILED"
 
 
 async def test_a_restarted_planner_is_given_a_goal_anew(fake: Scene) -> None:

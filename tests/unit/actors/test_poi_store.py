@@ -8,10 +8,17 @@ import pytest
 
 from rhino_actors.actors.poi_store import PoiStore
 from rhino_actors.config import RhinoConfig, StoreConfig, data_dir
-from rhino_actors.errors import MapFileInvalid, MapNotFound, PoiNotFound, StorageError
+from rhino_actors.errors import (
+    MapFileInvalid,
+    MapNotFound,
+    MissionNotFound,
+    PoiNotFound,
+    StorageError,
+)
 from rhino_actors.mapping import encode_files, known_part
 from rhino_actors.messages.grid import GridGeometry
 from rhino_actors.messages.maps import MapContent
+from rhino_actors.messages.missions import MissionKind, MissionRecord, MissionState
 
 
 async def test_pois_survive_a_new_actor_and_lie_in_the_data_directory() -> None:
@@ -102,4 +109,33 @@ async def test_a_map_whose_files_were_damaged_is_refused_when_it_is_opened() -> 
     (data_dir() / "maps" / saved.id / "map.pgm").write_bytes(b"P5\n64 64\n255\n")
     with pytest.raises(MapFileInvalid, match="ends before"):
         await store.open_map(saved.id)
+    await store._database.close()
+
+
+async def test_the_mission_log_is_kept_and_bounded_by_the_config() -> None:
+    store = PoiStore(replace(RhinoConfig(), store=StoreConfig(missions_kept=2)))
+    running = MissionRecord(
+        id="m-0",
+        robot="go2",
+        kind=MissionKind.EXPLORE,
+        client="ann",
+        started_at=1.0,
+        ended_at=None,
+        state=MissionState.RUNNING,
+        reason="",
+        message="",
+        distance=0.0,
+        elapsed=0.0,
+        known_area=0.0,
+    )
+    for number in range(3):
+        await store.save_mission(replace(running, id=f"m-{number}"), b"PNG")
+    assert [m.id for m in await store.list_missions("go2")] == ["m-2", "m-1"]
+    assert [m.id for m in await store.list_missions("go2", 1)] == ["m-2"]
+    assert await store.mission_picture("m-2") == b"PNG"
+    assert await store.interrupt_missions("go2", "PROCESS_ENDED", "It was killed.") == 2
+    assert (await store.get_mission("m-1")).state is MissionState.INTERRUPTED
+    await store.delete_mission("m-1")
+    with pytest.raises(MissionNotFound):
+        await store.get_mission("m-1")
     await store._database.close()
