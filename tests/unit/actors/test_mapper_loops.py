@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rhino_actors.geometry import compose
+from rhino_actors.mapping import warm_up
 from rhino_actors.mapping.loop_mapping import LoopMapping, Redraw
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import NO_CORRECTION, GridGeometry
@@ -20,6 +21,12 @@ from tests.unit.mapping.test_loop_closure import RING, around, frames
 
 LOOPS = config(drift_correction=DriftMode.LOOPS)
 TURN = math.radians(0.25)  # per metre, of the odometry
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled() -> None:
+    """Kernels are there before a test waits for its first frame."""
+    warm_up(with_voxels=False)
 
 
 def driven() -> list[LidarFrame]:
