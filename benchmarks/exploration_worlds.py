@@ -114,7 +114,8 @@ def _world(grid: NDArray[np.int8], rng: np.random.Generator, lidar: float) -> Wo
     cells = np.argwhere(roomy)
     row, col = cells[rng.integers(len(cells))]
     known = np.full(grid.shape, UNKNOWN, np.int8)
-    for r, c in np.argwhere(reached)[::40]:
+    places = np.argwhere(reached)
+    for r, c in places[:: max(40, len(places) // 15000)]:
         scan(grid, known, int(r), int(c), lidar / RESOLUTION)
     start = ((col + 0.5) * RESOLUTION, (row + 0.5) * RESOLUTION)
     return World(grid, start, known == FREE)
@@ -178,7 +179,7 @@ class Robot:
         self.now = 0.0
         self.run = Run()
         self._lidar = lidar
-        self._costmap = costs(self.known)
+        self.costmap = costs(self.known)
         self._seq = 0
         self._path: NDArray[np.float64] | None = None
         self._goal: tuple[float, float] | None = None
@@ -187,7 +188,12 @@ class Robot:
         self.distance = 0.0
         self.scan()
 
+    def set_costmap(self) -> None:
+        """Make the whole costmap anew; `scan` does only what it sees."""
+        self.costmap = costs(self.known)
+
     def scan(self) -> None:
+        """Look around."""
         row, col = self.world.geometry.cell_from_world(self.pose.x, self.pose.y)
         reach = round(self._lidar / RESOLUTION)
         scan(self.world.occupancy, self.known, row, col, reach)
@@ -199,14 +205,14 @@ class Robot:
         margin = round(ROBOT.inflation_radius / RESOLUTION) + 1
         outer = inner.grown(margin).clipped(whole)
         fresh = costs(np.ascontiguousarray(self.known[outer.slices]))
-        self._costmap = self._costmap.copy()
+        self.costmap = self.costmap.copy()
         inside = inner.moved(-outer.row0, -outer.col0)
-        self._costmap[inner.slices] = fresh[inside.slices]
+        self.costmap[inner.slices] = fresh[inside.slices]
 
     def snapshot(self) -> MapSnapshot:
         self._seq += 1
         return MapSnapshot(
-            1, self._seq, self.now, self.world.geometry, self.known.copy(), self._costmap, 1.0
+            1, self._seq, self.now, self.world.geometry, self.known.copy(), self.costmap, 1.0
         )
 
     def go(self, goal: tuple[float, float] | None) -> None:
