@@ -54,8 +54,9 @@ class Attempts:
         """Free the places around which the map has changed since."""
         near = (2 * NEAR_M / snapshot.geometry.resolution) ** 2
         for attempt in self._attempts:
-            if not attempt.tries or attempt.freed >= MOST_FREED:
-                continue
+            holds = attempt.tries >= self._config.max_attempts or attempt.reason
+            if not attempt.tries or not holds or attempt.freed >= MOST_FREED:
+                continue  # most were seen out at once: nothing waits for them
             counts = _counts(snapshot, attempt.frontier, attempt.stand)
             if np.abs(counts - attempt.seen).max() > CHANGED_SHARE * near:
                 attempt.tries = 0

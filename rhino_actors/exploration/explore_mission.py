@@ -18,8 +18,6 @@ from rhino_actors.exploration.travel import CoarseTravel
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import FrontierState, MissionPhase, SkippedTarget
 
-# A frontier whose nearest cell is farther than this from where it was has been seen out [m].
-SEEN_OUT_DISTANCE_M = 0.4
 UNMOVED_M = 0.05  # a robot that moved less, on the same map, gets the same answer
 # A place to stand on that is this much nearer than the one driven to takes its place [m].
 NEARER_M = 0.75
