@@ -48,7 +48,9 @@ from rhino_actors.messages.platform import DriverState, GateStatus, Posture
 from tests.fakes import FakeHandle
 from tests.unit.actors.robot_side import ScriptedMapper, ScriptedPlatform
 
-CONFIG = RhinoConfig(explorer=ExplorerConfig(seen_out_check_hz=20.0, settle_time_s=0.1))
+CONFIG = RhinoConfig(
+    explorer=ExplorerConfig(seen_out_check_hz=20.0, settle_time_s=0.1, retry_wait_s=0.1)
+)
 SLOW = RhinoConfig(explorer=ExplorerConfig(seen_out_check_hz=0.1))  # it looks when it hears only
 
 
