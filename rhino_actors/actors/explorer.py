@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 HOLDER = "explorer"
 # Of the planner, the mapper or the robot's place in the map, before a mission is interrupted.
 UNAVAILABLE_TIMEOUT_S = 60.0
+GOAL_CHECK_HZ = 10.0  # how often it is asked whether the goal is over: the robot stands until the next is chosen
 # Refusals that end a mission, and ends of its goal by which somebody took the robot: it waits for a person then.
 ENDING_REASONS = frozenset({"ESTOP_LATCHED", "FALLEN"})
 YIELDING_REASONS = frozenset({"PREEMPTED", "SUPERSEDED", "CONTROL_HELD"})
@@ -107,11 +108,18 @@ class ExplorerActor:
             await asyncio.to_thread(goal_selection.warm_up)
             if self._status.state is MissionState.INTERRUPTED:
                 await self._let_go()
-            rate = Rate(self._config.explorer.seen_out_check_hz)
+            hz = self._config.explorer.seen_out_check_hz
+            rate = Rate(max(hz, GOAL_CHECK_HZ))
+            looked_for: Mission | None = None
+            due = 0.0
             while True:
                 mission = self._mission
                 if mission is not None and self._status.state is MissionState.RUNNING:
-                    await self._try_step(mission)
+                    now = time.monotonic()
+                    is_due = mission is not looked_for or now >= due
+                    if is_due or await self._goal_is_over(mission):
+                        looked_for, due = mission, now + 1.0 / hz
+                        await self._try_step(mission)
                 await rate.sleep()
 
     async def _let_go(self) -> None:
@@ -122,6 +130,16 @@ class ExplorerActor:
                 await call(self._planner.cancel.remote(HOLDER, nav.goal_id))  # type: ignore[call-arg]  # Ray's types drop defaults
         with contextlib.suppress(ActorUnavailable):
             await call(self._platform.release.remote(HOLDER))
+
+    async def _goal_is_over(self, mission: Mission) -> bool:
+        """Say whether the planner is done with the target in force; False where it does not answer."""
+        if not mission.goal_id:
+            return False
+        try:
+            nav = await call(self._planner.status.remote(0, 0.0))  # type: ignore[call-arg]  # Ray's types drop defaults
+        except ActorUnavailable:
+            return False
+        return nav.goal_id != mission.goal_id or not nav.state.is_active
 
     async def _try_step(self, mission: Mission) -> None:
         try:

@@ -78,12 +78,12 @@ class Platform(ScriptedPlatform):
 class Scene:
     """An explorer in a room with an open door to the east."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: RhinoConfig = CONFIG) -> None:
         self.platform = Platform(Pose2D(1.0, 1.0))
-        self.mapper = ScriptedMapper(CONFIG)
+        self.mapper = ScriptedMapper(config)
         self.planner = ScriptedPlanner()
         self.explorer = ExplorerActor(
-            CONFIG,
+            config,
             platform=FakeHandle(self.platform),
             mapper=FakeHandle(self.mapper),
             planner=FakeHandle(self.planner),
@@ -128,6 +128,23 @@ async def test_it_sends_the_robot_to_the_frontier_as_a_mission(scene: Scene) -> 
     goal = scene.planner.goals[0]
     assert (goal.client, goal.rank, goal.epoch) == ("explorer", Rank.MISSION, scene.platform.epoch)
     assert goal.x > 3.0
+
+
+async def test_the_next_target_is_chosen_when_the_goal_is_over_not_when_the_next_look_is_due() -> (
+    None
+):
+    scene = Scene(RhinoConfig(explorer=ExplorerConfig(seen_out_check_hz=0.1)))
+    running = asyncio.create_task(scene.explorer.run())
+    try:
+        scene.show(door=True)
+        await scene.explorer.start("anna")
+        await scene.until_goals(1)
+        scene.planner.end(NavState.ARRIVED)
+        async with asyncio.timeout(5.0):
+            await scene.until_goals(2)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_it_is_complete_when_nothing_is_left_and_lets_go_of_the_robot(scene: Scene) -> None:
