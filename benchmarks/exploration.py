@@ -63,7 +63,7 @@ from serve_app.images import overview_image
 HOLDER = "explorer"
 NO_PLAN_TIMEOUT_S = 60.0  # without a field of costs, after which the mission is interrupted
 GOAL_CHECK_S = 0.1  # [s] between two looks at whether the goal is over, as the actor does
-LOOK_S = 0.5  # [s] between two looks at what the map knows
+LOOK_S = 1.0  # [s] between two looks at what the map knows
 PATIENCE = 6.0  # times the greedy tour at cruise speed, and 120 s, after which a run is broken off
 BROKEN_OFF = "none"
 
@@ -166,7 +166,7 @@ class Explorer:
         except ControlError as error:
             self._conclude(MissionState.CANCELLED, error.code)
             return
-        if under_way:
+        if under_way and self._idle_since is None:
             self.gaps.append(0.0)
         self.drives.append(drive)
         self.targets.append(target)
