@@ -392,7 +392,7 @@ class PlannerConfig:
 
 @dataclass(frozen=True)
 class ExplorerConfig:
-    """ExplorerActor: goes to the nearest frontier that it can reach."""
+    """ExplorerActor: explorations and patrols."""
 
     min_frontier_size: float = option(0.4, "m", "shorter frontiers are left", low=0.05, high=10.0)
     max_attempts: int = option(2, "", "tries of one frontier before it is skipped", low=1, high=20)
@@ -407,6 +407,25 @@ class ExplorerConfig:
     )
     settle_time_s: float = option(
         1.5, "s", "wait for a fresh map before the end is believed", low=0.0, high=60.0
+    )
+    # how the next target is chosen
+    sensor_range: float = option(
+        3.0, "m", "how far the sensor is counted on to see", low=0.5, high=50.0
+    )
+    min_gain: float = option(
+        0.15, "m2", "unknown floor that a look must promise", low=0.0, high=100.0
+    )
+    look_ahead: int = option(
+        10, "", "targets whose order is planned; each doubles the work", low=1, high=12
+    )
+    leave_weight: float = option(
+        1.0, "", "how much leaving an area unfinished counts against the way", low=0.0, high=20.0
+    )
+    switch_gain: float = option(
+        1.0, "m", "a new order must be this much shorter to leave the target", low=0.0, high=50.0
+    )
+    retry_wait_s: float = option(
+        8.0, "s", "rest before a target that failed is tried as the last one", low=0.0, high=600.0
     )
 
 

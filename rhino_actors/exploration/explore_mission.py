@@ -1,21 +1,33 @@
 """An exploration from its first target to its end. Pure; the explorer actor obeys."""
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import ExplorerConfig, RobotConfig
-from rhino_actors.exploration.frontier import Cell, FrontierCluster, find_frontiers
-from rhino_actors.exploration.goal_selection import SkippedCluster, SkipReason, choose_frontier
+from rhino_actors.exploration import area, frontier, goal_selection
+from rhino_actors.exploration.area import Polygon
+from rhino_actors.exploration.attempts import Attempts
+from rhino_actors.exploration.frontier import FrontierMap
+from rhino_actors.exploration.goal_selection import Options, Picked, pick
 from rhino_actors.exploration.mission import Choice, Target
+from rhino_actors.exploration.travel import CoarseTravel
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import FrontierState, SkippedTarget
+from rhino_actors.messages.missions import FrontierState, MissionPhase, SkippedTarget
 
 # A frontier whose nearest cell is farther than this from where it was has been seen out [m].
 SEEN_OUT_DISTANCE_M = 0.4
-VIEW_MARGIN_M = 0.35  # added to the robot's radius: from how near a frontier is looked at
+UNMOVED_M = 0.05  # a robot that moved less, on the same map, gets the same answer
+# A place to stand on that is this much nearer than the one driven to takes its place [m].
+NEARER_M = 0.75
+TYPICAL_SPEED = 0.4  # [m/s] until the mission has driven a while
+# Codes that say something about the robot or the planner, not about the target.
+NOT_THE_TARGETS_FAULT = frozenset(
+    {"START_OCCUPIED", "START_OUTSIDE_MAP", "PLAN_TIMED_OUT", "PLAN_CANCELLED", "NO_MAP"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,54 +40,133 @@ class _Aim:
     frontier_y: float
 
 
-@dataclass
-class _Attempt:
-    """A place that was tried in vain."""
+@dataclass(slots=True)
+class _Progress:
+    """How the robot gets on: for the estimates."""
 
-    x: float  # [m] in the map
-    y: float
-    tries: int
-    last: float  # [s]
+    pose: tuple[float, float] | None = None
+    since: float = 0.0
+    distance: float = 0.0
+
+    def note(self, pose: tuple[float, float, float], now: float) -> None:
+        if self.pose is None:
+            self.since = now
+        else:
+            self.distance += math.dist(self.pose, pose[:2])
+        self.pose = pose[:2]
+
+    def speed(self, now: float) -> float:
+        if self.distance < 2.0 or now <= self.since:
+            return TYPICAL_SPEED
+        return max(0.05, self.distance / (now - self.since))
+
+
+@dataclass
+class _Ground:
+    """What is kept of the map from one choice to the next."""
+
+    snapshot: MapSnapshot | None = None
+    frontiers: FrontierMap = field(default_factory=FrontierMap)
+    travel: CoarseTravel = field(default_factory=CoarseTravel)
+    inside: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    # (rows, cols) of blocks to which a way over known floor led at some time of the mission.
+    reached: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+
+    def update(self, snapshot: MapSnapshot, polygon: Polygon) -> None:
+        """Take a map; on the grid of the one before, only what differs is looked at.
+
+        The cells are compared: `MapSnapshot.changed` counts from the newest map that the actor read, which need not be
+        the newest that was chosen on.
+        """
+        old, self.snapshot = self.snapshot, snapshot
+        geometry, changed = snapshot.geometry, None
+        if old is not None and old.geometry == geometry and old.epoch == snapshot.epoch:
+            changed = frontier.changed_window(
+                snapshot.occupancy, old.occupancy, snapshot.costmap, old.costmap
+            )
+        self.frontiers.update(snapshot.occupancy, changed)
+        self.travel.update(snapshot.costmap, geometry.resolution, changed)
+        if old is None or old.geometry != geometry:
+            if len(polygon):
+                self.inside = area.cells_inside(polygon, geometry)
+            self._move_reached(old.geometry if old else geometry, geometry)
+
+    def _move_reached(self, old: GridGeometry, new: GridGeometry) -> None:
+        block = self.travel.block
+        shape = -(-new.shape[0] // block), -(-new.shape[1] // block)
+        moved, reached = np.zeros(shape, np.bool_), self.reached
+        rows = round((old.origin[1] - new.origin[1]) / (new.resolution * block))
+        cols = round((old.origin[0] - new.origin[0]) / (new.resolution * block))
+        part = moved[
+            max(0, rows) : max(0, rows + reached.shape[0]),
+            max(0, cols) : max(0, cols + reached.shape[1]),
+        ]
+        row, col = max(0, -rows), max(0, -cols)
+        kept = reached[row : row + part.shape[0], col : col + part.shape[1]]
+        part[: kept.shape[0], : kept.shape[1]] = kept
+        self.reached = moved
 
 
 class ExploreMission:
-    """Chooses target after target and remembers the places that were tried in vain."""
+    """Chooses target after target and remembers the places that were tried in vain.
 
-    def __init__(self, config: ExplorerConfig, robot: RobotConfig) -> None:
+    The rule is in docs/exploration.md. Ends: `complete` when no frontier is left that a place which the robot can stand
+    on and get to promises to show more of; `blocked` when one is left to which it could not get although a way led, or
+    leads, there.
+    """
+
+    def __init__(self, config: ExplorerConfig, robot: RobotConfig, polygon: Polygon = ()) -> None:
+        """Start without a map.
+
+        Args:
+            config: the explorer's options.
+            robot: the body.
+            polygon: corners x, y [m] in the map that frontiers and targets are kept to; empty: everything.
+
+        Raises:
+            InvalidRequest: not a polygon.
+        """
+        area.check_area(polygon)
         self._config = config
-        self._view_distance = robot.inscribed_radius + VIEW_MARGIN_M
+        self._robot = robot
+        self._polygon = tuple(polygon)
+        self._ground = _Ground()
+        self._attempts = Attempts(config)
+        self._progress = _Progress()
         self._proposed: _Aim | None = None  # of the newest choice
         self._aim: _Aim | None = None  # in force
-        self._attempts: list[_Attempt] = []
         self._nothing_since: float | None = None
+        self._last: tuple[MapSnapshot, tuple[float, float], Choice] | None = None
         self.goal_id = 0  # of the planner, for the target in force; 0: none
 
     def sent(self, target: Target, goal_id: int) -> None:
         """Note that the planner took the target."""
-        self._aim, self.goal_id = self._proposed, goal_id
+        self._aim, self.goal_id, self._last = self._proposed, goal_id, None
 
     def forget_goal(self) -> None:
         """Note that the target is no longer driven to, through no fault of its own."""
-        self._aim, self.goal_id = None, 0
+        self._aim, self.goal_id, self._last = None, 0, None
 
     def arrived(self, now: float) -> None:
         """Note that the robot stands at the target: if its frontier is still there, that was a try."""
-        self._tried(now)
+        self._tried(now, "")
 
     def failed(self, now: float, reason: str) -> None:
         """Note that the planner gave the target up."""
-        self._tried(now)
+        self._tried(now, reason)
 
     def refused(self, target: Target, now: float, reason: str) -> None:
         """Note that the planner did not take a target."""
+        if self._aim is not None:
+            self.goal_id = 0
         self._aim = self._proposed
-        self._tried(now)
+        self._tried(now, reason)
 
     def choose(
         self,
         snapshot: MapSnapshot,
         pose: tuple[float, float, float],
-        cost_to_go: NDArray[np.float32],
+        cost_to_go: NDArray[np.float32] | None,
         now: float,
     ) -> Choice:
         """Look at the newest map.
@@ -83,90 +174,117 @@ class ExploreMission:
         Args:
             snapshot: the map.
             pose: x, y [m], yaw [rad] of the robot in the map.
-            cost_to_go: (rows, cols) float32, the planner's field from the robot on this map.
+            cost_to_go: (rows, cols) float32, the planner's field from the robot on this map. None: the mission's own
+                field over coarse blocks of known floor serves instead, as it should on maps of many million cells.
             now: monotonic time [s].
         """
-        geometry = snapshot.geometry
-        min_cells = max(1, round(self._config.min_frontier_size / geometry.resolution))
-        clusters = find_frontiers(snapshot.occupancy, min_cells=min_cells)
-        best, skipped = choose_frontier(
-            clusters,
-            snapshot.costmap,
+        self._progress.note(pose, now)
+        if self._last is not None and self._aim is not None:
+            known, place, last = self._last
+            if known is snapshot and math.dist(place, pose[:2]) <= UNMOVED_M:
+                return last
+        self._ground.update(snapshot, self._polygon)
+        picked = self._pick(snapshot, pose, cost_to_go, now)
+        choice = self._decide(picked, snapshot, now)
+        self._last = (snapshot, pose[:2], dataclasses.replace(choice, target=None))
+        return choice
+
+    def _pick(
+        self,
+        snapshot: MapSnapshot,
+        pose: tuple[float, float, float],
+        cost_to_go: NDArray[np.float32] | None,
+        now: float,
+    ) -> Picked:
+        geometry, ground = snapshot.geometry, self._ground
+        self._attempts.look(snapshot, now)
+        coarse = ground.travel.from_robot(
+            *geometry.cell_from_world(pose[0], pose[1]), self._robot.inscribed_radius + 0.3
+        )
+        aim = self._aim
+        picked = pick(
+            snapshot,
+            ground.frontiers,
+            ground.travel,
+            coarse,
             cost_to_go,
-            resolution=geometry.resolution,
-            view_distance=self._view_distance,
-            given_up=self._given_up(geometry, now),
-            skip_radius=self._config.skip_radius,
+            Options(self._config, self._robot.inscribed_radius),
+            pose=pose,
+            inside=ground.inside,
+            reached=ground.reached,
+            attempts=self._attempts,
+            now=now,
+            aim=None if aim is None else (aim.frontier_x, aim.frontier_y),
         )
-        if self._aim is not None and not self._is_seen_out(self._aim, clusters, geometry):
-            self._nothing_since = None
-            return _choice(None, False, self._aim, clusters, skipped, geometry)
-        if best is not None:
-            self._nothing_since = None
-            aim = _Aim(*geometry.world_from_cell(*best.cell), *geometry.world_from_cell(*best.sees))
-            self._proposed = aim
-            text = f"Driving to a frontier of {best.cluster.size} cells."
-            target = Target(aim.x, aim.y, message=text)
-            return _choice(target, False, aim, clusters, skipped, geometry)
-        if self._nothing_since is None:
-            self._nothing_since = now
-        complete = now - self._nothing_since >= self._config.settle_time_s
-        return _choice(None, complete, None, clusters, skipped, geometry)
+        ground.reached |= np.isfinite(coarse)
+        return picked
 
-    def _tried(self, now: float) -> None:
-        aim, self._aim, self.goal_id = self._aim, None, 0
-        if aim is None:
-            return
-        place = (aim.frontier_x, aim.frontier_y)
-        for attempt in self._attempts:
-            if math.dist(place, (attempt.x, attempt.y)) <= self._config.skip_radius:
-                attempt.tries += 1
-                attempt.last = now
-                return
-        self._attempts.append(_Attempt(*place, 1, now))
+    def _decide(self, picked: Picked, snapshot: MapSnapshot, now: float) -> Choice:
+        aim, geometry = self._aim, snapshot.geometry
+        choice = self._described(picked, snapshot, now)
+        best = picked.best
+        if best is None:
+            if picked.waits:
+                self._nothing_since = None
+                text = "What is left cannot be got to at the moment; it is tried again."
+                return dataclasses.replace(
+                    choice, drop=aim is not None, phase=MissionPhase.WAITING, message=text
+                )
+            if self._nothing_since is None:
+                self._nothing_since = now
+            done = now - self._nothing_since >= self._config.settle_time_s
+            return dataclasses.replace(choice, is_complete=done, drop=aim is not None)
+        self._nothing_since = None
+        new = _Aim(*geometry.world_from_cell(*best.place), *geometry.world_from_cell(*best.at))
+        if aim is not None and self._keeps(aim, new, picked, snapshot):
+            return choice
+        self._proposed = new
+        text = f"Driving to where {best.gain:.1f} m2 of unknown floor should come in sight."
+        return dataclasses.replace(choice, target=Target(new.x, new.y, message=text))
 
-    def _given_up(self, geometry: GridGeometry, now: float) -> list[Cell]:
-        """Return the places given up; one is tried anew after give_up_s, for doors open and people walk on."""
-        self._attempts = [a for a in self._attempts if now - a.last < self._config.give_up_s]
-        return [
-            geometry.cell_from_world(a.x, a.y)
-            for a in self._attempts
-            if a.tries >= self._config.max_attempts
-        ]
+    def _keeps(self, aim: _Aim, new: _Aim, picked: Picked, snapshot: MapSnapshot) -> bool:
+        """Say whether the robot drives on to the target in force."""
+        if not picked.is_aim:
+            return False
+        cell = snapshot.geometry.cell_from_world(aim.x, aim.y)
+        cost = picked.cost_of(cell)
+        assert picked.best is not None
+        if not math.isfinite(cost) or picked.best.cost < cost - NEARER_M:
+            return False
+        self._aim = dataclasses.replace(aim, frontier_x=new.frontier_x, frontier_y=new.frontier_y)
+        return True
 
-    def _is_seen_out(
-        self, aim: _Aim, clusters: list[FrontierCluster], geometry: GridGeometry
-    ) -> bool:
-        cell = np.array(geometry.cell_from_world(aim.frontier_x, aim.frontier_y))
-        near = (SEEN_OUT_DISTANCE_M / geometry.resolution) ** 2
-        return not any(
-            bool((((cluster.cells - cell) ** 2).sum(axis=1) <= near).any()) for cluster in clusters
+    def _tried(self, now: float, reason: str) -> None:
+        aim, self._aim, self.goal_id, self._last = self._aim, None, 0, None
+        if aim is not None and reason not in NOT_THE_TARGETS_FAULT:
+            self._attempts.add(
+                (aim.frontier_x, aim.frontier_y), (aim.x, aim.y), now, reason, self._ground.snapshot
+            )
+
+    def _described(self, picked: Picked, snapshot: MapSnapshot, now: float) -> Choice:
+        """Return a choice with what is told to people, and nothing decided yet."""
+        geometry = snapshot.geometry
+        frontiers = np.zeros((len(picked.at), 3))
+        frontiers[:, :2] = geometry.world_from_cells(picked.at)
+        frontiers[:, 2] = FrontierState.OPEN
+        frontiers[[i for i, _ in picked.skipped], 2] = FrontierState.SKIPPED
+        aim = self._aim
+        if aim is not None and picked.is_aim and picked.best is not None:
+            frontiers[picked.best.part, 2] = FrontierState.TARGET
+        floor = float(np.count_nonzero(self._ground.reached))
+        floor *= (self._ground.travel.block * geometry.resolution) ** 2
+        left = picked.gain_left
+        eta = (picked.tour + left / self._config.sensor_range) / self._progress.speed(now)
+        reasons = {reason for _, reason in picked.skipped}
+        return Choice(
+            frontiers=frontiers,
+            skipped=tuple(
+                SkippedTarget(
+                    *geometry.world_from_cell(*picked.at[i]), int(picked.sizes[i]), reason
+                )
+                for i, reason in picked.skipped
+            ),
+            gave_up=not reasons.isdisjoint(goal_selection.BLOCKING),
+            explored_share=floor / (floor + left) if floor else None,
+            eta=eta,
         )
-
-
-def _choice(
-    target: Target | None,
-    is_complete: bool,
-    in_force: _Aim | None,
-    clusters: list[FrontierCluster],
-    skipped: list[SkippedCluster],
-    geometry: GridGeometry,
-) -> Choice:
-    frontiers = np.zeros((len(clusters), 3))
-    for i, cluster in enumerate(clusters):
-        frontiers[i, :2] = geometry.world_from_cell(*cluster.target)
-    if in_force is not None and len(clusters):
-        away = np.hypot(
-            frontiers[:, 0] - in_force.frontier_x, frontiers[:, 1] - in_force.frontier_y
-        )
-        frontiers[int(np.argmin(away)), 2] = FrontierState.TARGET
-    return Choice(
-        target=target,
-        is_complete=is_complete,
-        frontiers=frontiers,
-        skipped=tuple(
-            SkippedTarget(*geometry.world_from_cell(*s.cluster.target), s.cluster.size, s.reason)
-            for s in skipped
-        ),
-        gave_up=any(s.reason is SkipReason.GAVE_UP for s in skipped),
-    )

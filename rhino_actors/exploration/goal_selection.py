@@ -1,185 +1,309 @@
-"""Chooses the frontier to go to next, and the cell to stand on: near, reachable, safe, and with a view of it."""
+"""Chooses what to look at next, and from where: the new floor in sight against the way, over the next few targets."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from rhino_actors.exploration.frontier import Cell, FrontierCluster, find_frontiers
-from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE, LETHAL_OBSTACLE
+from rhino_actors.config import ExplorerConfig
+from rhino_actors.exploration import frontier, tour, travel, views
+from rhino_actors.exploration.attempts import Attempts
+from rhino_actors.exploration.frontier import Cell, FrontierMap
+from rhino_actors.exploration.travel import CoarseTravel
+from rhino_actors.messages.grid import MapSnapshot
 
-# What a cell of distance between the standing cell and the frontier counts, in cells of free floor. More than any
-# step costs at the default cost_weight: a part of a frontier that can be stood on comes before one by a wall.
-DISTANCE_WEIGHT = 5.0
+_Number = TypeVar("_Number", bound=np.generic)
+
+PART_M = 0.8  # a frontier is cut into parts that reach this far from their first cell
+NEAREST_LOOK_M = 0.35  # rings of places around a part: from here
+LOOK_SHARE = 0.7  # to this share of the sensor's range
+AIM_REACH_M = 0.4  # a part this near to where the target's frontier was is still it
+BATCH = 40  # parts, the nearest first, of which the new floor is computed at a time
+THROUGH_UNKNOWN_M = 5.0  # what a way over floor never seen counts more
+TURN_M = 0.3  # what turning round counts
 
 
 class SkipReason(StrEnum):
     """Why a frontier is not a target."""
 
-    NO_SAFE_CELL = "NO_SAFE_CELL"  # the robot fits nowhere near it with a view of it
-    UNREACHABLE = "UNREACHABLE"  # no way leads to the cells near it
-    GAVE_UP = "GAVE_UP"  # all cells near it are too close to places given up
+    NO_SAFE_CELL = "NO_SAFE_CELL"  # it is in view of no floor that the robot fits on
+    UNREACHABLE = "UNREACHABLE"  # of such floor, but no way leads or led there: a gap, glass
+    TOO_SMALL = "TOO_SMALL"  # too little can be behind it
+    STAYS_UNSEEN = "STAYS_UNSEEN"  # the robot looked from the best places, and it is still there
+    WAY_CLOSED = "WAY_CLOSED"  # a way led there in this mission, and none does now
+    GAVE_UP = "GAVE_UP"  # the robot was sent and did not get there
+
+
+BLOCKING = frozenset(
+    {SkipReason.WAY_CLOSED, SkipReason.GAVE_UP}
+)  # the end is `blocked`, not `complete`
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierChoice:
-    """The frontier to go to."""
+class Options:
+    """What a choice depends on beside the map."""
 
-    cluster: FrontierCluster
-    cell: Cell  # to stand on
-    sees: Cell  # the member of the cluster that it was chosen for
-    cost: float  # of the way to `cell`, in cells of free floor
+    config: ExplorerConfig
+    inscribed_radius: float  # [m]
 
 
 @dataclass(frozen=True, slots=True)
-class SkippedCluster:
-    """A frontier that is no target, and why."""
+class Candidate:
+    """A part of a frontier, and a place to see it from."""
 
-    cluster: FrontierCluster
-    reason: SkipReason
+    part: int
+    at: Cell  # of the part
+    place: Cell  # to stand on
+    cost: float  # [m] of the way there
+    gain: float  # [m2] unknown in sight from there
 
 
-def choose_frontier(
-    clusters: Sequence[FrontierCluster],
-    costmap: NDArray[np.uint8],
-    cost_to_go: NDArray[np.float32],
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What was chosen, and what there was to choose from."""
+
+    at: NDArray[np.int32]  # (P, 2) row, col of the frontiers' parts
+    sizes: NDArray[np.int32]  # (P,) cells
+    skipped: list[tuple[int, SkipReason]]  # part, why
+    best: Candidate | None
+    is_aim: bool  # best is for the frontier of the target in force
+    waits: bool  # nothing to go to now, but something to try again later
+    tour: float  # [m] of the order that was planned
+    gain_left: float  # [m2] unknown in sight from all targets
+    costs: NDArray[np.float32]  # [cells] or, by blocks, [m]
+    unit: tuple[int, float]  # cells of a block of `costs`, and metres of its unit
+
+    def cost_of(self, cell: Cell) -> float:
+        """Return the cost [m] of the way to a cell; inf outside."""
+        row, col = cell[0] // self.unit[0], cell[1] // self.unit[0]
+        if not (0 <= row < self.costs.shape[0] and 0 <= col < self.costs.shape[1]):
+            return math.inf
+        return float(self.costs[row, col]) * self.unit[1]
+
+
+def pick(
+    snapshot: MapSnapshot,
+    frontiers: FrontierMap,
+    ways: CoarseTravel,
+    coarse: NDArray[np.float32],
+    exact: NDArray[np.float32] | None,
+    options: Options,
     *,
-    resolution: float,
-    view_distance: float = 0.6,
-    given_up: Sequence[Cell] = (),
-    skip_radius: float = 0.5,
-) -> tuple[FrontierChoice | None, list[SkippedCluster]]:
-    """Return the frontier that is nearest to travel to, and those that cannot be targets.
+    pose: tuple[float, float, float],
+    inside: NDArray[np.bool_],
+    reached: NDArray[np.bool_],
+    attempts: Attempts,
+    now: float,
+    aim: tuple[float, float] | None,
+) -> Picked:
+    """Choose on a map.
 
     Args:
-        clusters: of find_frontiers, on the same grid as the costmap.
-        costmap: (rows, cols) uint8, values as in messages.grid.
-        cost_to_go: (rows, cols) float32, the planner's field from the robot; inf where it cannot go.
-        resolution: cell edge [m].
-        view_distance: how far from the frontier the robot may stand to see it out [m].
-        given_up: row, col of places that were tried in vain.
-        skip_radius: cells this near to such a place are not stood on, nor is a frontier there looked at [m].
-
-    Returns:
-        The choice, None if there is no target; and the clusters that were skipped. Ties go to the earlier cluster.
+        snapshot: the map.
+        frontiers: of the map.
+        ways: of the map.
+        coarse: its field from the robot.
+        exact: (rows, cols) float32, the planner's field from the robot; None: coarse serves.
+        options: see there.
+        pose: x, y [m], yaw [rad] of the robot.
+        inside: (rows, cols) where frontiers and targets may lie; (0, 0): everywhere.
+        reached: blocks to which a way led at some time.
+        attempts: what was tried in vain.
+        now: [s] monotonic.
+        aim: x, y [m] of the frontier that the target in force is for.
     """
-    if not clusters:
-        return None, []
-    cells = np.concatenate([cluster.cells for cluster in clusters])
-    ends = np.cumsum([0] + [cluster.size for cluster in clusters])
-    offsets = _disc(view_distance / resolution + 1e-9)
-    places = np.array(given_up, np.int32).reshape(-1, 2)
-    found = _standing_cells(
-        _read_only(cells),
-        ends,
-        _read_only(costmap),
-        _read_only(cost_to_go),
-        offsets,
-        np.hypot(offsets[:, 0], offsets[:, 1]),
-        places,
-        (skip_radius / resolution) ** 2,
+    config, geometry = options.config, snapshot.geometry
+    resolution = geometry.resolution
+    occupancy, costmap = _read_only(snapshot.occupancy), _read_only(snapshot.costmap)
+    field = _read_only(np.empty((0, 0), np.float32) if exact is None else exact)
+    unit = (ways.block, 1.0) if exact is None else (1, resolution)
+    cells, ends = frontiers.grouped(min_cells=max(1, round(config.min_frontier_size / resolution)))
+    at, sizes, _ = views.parts(cells, ends, PART_M / resolution)
+    if inside.size:
+        kept = inside[at[:, 0], at[:, 1]]
+        at, sizes = np.ascontiguousarray(at[kept]), sizes[kept]
+    look = max(NEAREST_LOOK_M + 0.1, LOOK_SHARE * config.sensor_range)
+    places, costs = views.standing_places(
+        at,
+        occupancy,
+        costmap,
+        field,
+        coarse,
+        ways.block,
+        resolution,
+        views.rings(resolution, NEAREST_LOOK_M, look),
+        inside,
+        attempts.avoided(geometry),
     )
-    skipped, best, lowest = [], -1, math.inf
-    for i, (row, col, member, reason) in enumerate(found.tolist()):
-        if member < 0:
-            skipped.append(SkippedCluster(clusters[i], _REASONS[reason]))
-        elif cost_to_go[row, col] < lowest:
-            best, lowest = i, float(cost_to_go[row, col])
-    if best < 0:
-        return None, skipped
-    row, col, member, _ = found[best].tolist()
-    sees = (int(cells[member, 0]), int(cells[member, 1]))
-    return FrontierChoice(clusters[best], (row, col), sees, lowest), skipped
+    levels = costs[:, -1].astype(int)
+    costs = (
+        costs[:, :-1] + np.where(levels == views.THROUGH_UNKNOWN, THROUGH_UNKNOWN_M, 0.0)[:, None]
+    )
+    skipped, open_parts, resting = [], [], []
+    world = geometry.world_from_cells(at)
+    for i, level in enumerate(levels.tolist()):
+        if level == views.NO_FLOOR:
+            tried = attempts.state((world[i, 0], world[i, 1]), now)[0] if len(attempts) else False
+            reason = SkipReason.STAYS_UNSEEN if tried else SkipReason.NO_SAFE_CELL
+            skipped.append((i, reason))
+        elif level == views.CUT_OFF:
+            blocks = places[i][places[i, :, 0] >= 0] // ways.block
+            led = bool(reached[blocks[:, 0], blocks[:, 1]].any())
+            skipped.append((i, SkipReason.WAY_CLOSED if led else SkipReason.UNREACHABLE))
+        else:
+            left, again, why = (
+                attempts.state((world[i, 0], world[i, 1]), now)
+                if len(attempts)
+                else (False, False, "")
+            )
+            if left:
+                skipped.append((i, SkipReason.GAVE_UP if why else SkipReason.STAYS_UNSEEN))
+                if again:
+                    resting.append(i)
+            else:
+                open_parts.append(i)
+    reach = config.sensor_range / resolution
+
+    def candidates(of: list[int], enough: int) -> list[Candidate]:
+        """Return those of some parts that promise enough, and note the others as too small."""
+        of = sorted(of, key=costs.min(axis=1).tolist().__getitem__)
+        found: list[Candidate] = []
+        for begin in range(0, len(of), BATCH):
+            batch = of[begin : begin + BATCH]
+            gains = views.seen_area(
+                np.ascontiguousarray(places[batch].reshape(-1, 2)), occupancy, inside, reach
+            ).reshape(len(batch), -1)
+            gains *= resolution * resolution
+            most = gains.max(axis=1)
+            good = gains >= views.GOOD_SHARE * most[:, None]
+            chosen = np.argmin(np.where(good, costs[batch], np.inf), axis=1)
+            for k, (i, ring) in enumerate(zip(batch, chosen.tolist(), strict=True)):
+                if most[k] < config.min_gain:
+                    skipped.append((i, SkipReason.TOO_SMALL))
+                    continue
+                row, col = places[i, ring].tolist()
+                found.append(
+                    Candidate(
+                        i,
+                        (int(at[i, 0]), int(at[i, 1])),
+                        (row, col),
+                        float(costs[i, ring]),
+                        float(gains[k, ring]),
+                    )
+                )
+            if len(found) >= enough:
+                break
+        return found
+
+    found = candidates(open_parts, config.look_ahead)
+    waits = False
+    if not found and resting:
+        rested = [i for i in resting if attempts.is_rested((world[i, 0], world[i, 1]), now)]
+        before = len(skipped)
+        found = candidates(rested, config.look_ahead)
+        del skipped[before:]
+        if found:
+            chosen = {c.part for c in found}
+            skipped = [s for s in skipped if s[0] not in chosen]
+        waits = not found
+    aimed = _aimed(found, world, aim)
+    few = _spread(found, aimed, at, occupancy, look / resolution, config.look_ahead)
+    best, is_aim, length = _first(few, aimed, ways, pose, snapshot, config)
+    return Picked(
+        at,
+        sizes,
+        skipped,
+        best,
+        is_aim,
+        waits,
+        length,
+        sum(c.gain for c in few),
+        coarse if exact is None else exact,
+        unit,
+    )
 
 
 def warm_up() -> None:
     """Compile, or load, every kernel of the package: an actor calls it at start."""
-    clusters = find_frontiers(np.zeros((3, 3), np.int8), min_cells=1, start=(1, 1))
-    choose_frontier(
-        clusters, np.zeros((3, 3), np.uint8), np.zeros((3, 3), np.float32), resolution=1.0
-    )
+    for module in (frontier, travel, views, tour):
+        module.warm_up()
 
 
-_REASONS = (SkipReason.NO_SAFE_CELL, SkipReason.UNREACHABLE, SkipReason.GAVE_UP)
+def _aimed(
+    found: list[Candidate], world: NDArray[np.float64], aim: tuple[float, float] | None
+) -> Candidate | None:
+    """Return the candidate for the frontier of the target in force, if it is still there."""
+    if aim is None or not found:
+        return None
+    away = [math.dist(world[c.part], aim) for c in found]
+    nearest = int(np.argmin(away))
+    return found[nearest] if away[nearest] <= PART_M + AIM_REACH_M else None
 
 
-def _disc(radius: float) -> NDArray[np.int32]:
-    """Return the offsets (N, 2) row, col within `radius` cells, the nearest first."""
-    reach = math.floor(radius)
-    rows, cols = np.mgrid[-reach : reach + 1, -reach : reach + 1]
-    squared = rows**2 + cols**2
-    order = np.argsort(squared, axis=None, kind="stable")
-    order = order[squared.ravel()[order] <= radius * radius]
-    return np.stack([rows.ravel()[order], cols.ravel()[order]], axis=1).astype(np.int32)
+def _spread(
+    found: list[Candidate],
+    aimed: Candidate | None,
+    at: NDArray[np.int32],
+    occupancy: NDArray[np.int8],
+    reach: float,
+    most: int,
+) -> list[Candidate]:
+    """Return the nearest candidates, the target in force first, without those that one before them shows as well."""
+    order = sorted(found, key=lambda c: c.cost)
+    if aimed is not None:
+        order = [aimed, *(c for c in order if c is not aimed)]
+    few: list[Candidate] = []
+    shown = np.zeros(len(at), np.bool_)
+    for candidate in order:
+        if shown[candidate.part]:
+            continue
+        few.append(candidate)
+        if len(few) == most:
+            break
+        shown |= views.sees(occupancy, np.array(candidate.place), at, reach)
+    return few
 
 
-def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
+def _first(
+    few: list[Candidate],
+    aimed: Candidate | None,
+    ways: CoarseTravel,
+    pose: tuple[float, float, float],
+    snapshot: MapSnapshot,
+    config: ExplorerConfig,
+) -> tuple[Candidate | None, bool, float]:
+    """Return the candidate that the best order begins with, whether it is the target in force, and the order's cost."""
+    if not few:
+        return None, False, 0.0
+    between = ways.between(np.array([c.place for c in few], np.int32))
+    known = np.isfinite(between)
+    far = float(between[known].max(initial=0.0)) + 10.0
+    between = np.where(known, between, far)
+    first = np.array([c.cost + TURN_M * _turn(c, pose, snapshot) for c in few])
+    leaving = config.leave_weight * np.sqrt([c.gain for c in few])
+    totals = tour.tour_costs(first, between, leaving)
+    best = int(np.argmin(totals))
+    if aimed is not None:
+        index = next(i for i, c in enumerate(few) if c is aimed)
+        if totals[index] - totals[best] <= config.switch_gain:
+            best = index
+    return few[best], few[best] is aimed, float(totals[best])
+
+
+def _turn(candidate: Candidate, pose: tuple[float, float, float], snapshot: MapSnapshot) -> float:
+    """Return how far the robot would have to turn to face a place, 0..1 of a half turn."""
+    x, y = snapshot.geometry.world_from_cell(*candidate.place)
+    if math.dist((x, y), pose[:2]) < 0.5:
+        return 0.0
+    away = math.atan2(y - pose[1], x - pose[0]) - pose[2]
+    return abs(math.remainder(away, 2 * math.pi)) / math.pi
+
+
+def _read_only(array: NDArray[_Number]) -> NDArray[_Number]:
     """Return a read-only contiguous view or copy: the one kind of array that the kernels are compiled for."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-@njit(nogil=True, cache=True)
-def _near_any(row, col, places, squared):  # type: ignore[no-untyped-def]
-    for i in range(len(places)):
-        if (places[i, 0] - row) ** 2 + (places[i, 1] - col) ** 2 <= squared:
-            return True
-    return False
-
-
-@njit(nogil=True, cache=True)
-def _in_view(row0, col0, row1, col1, grid):  # type: ignore[no-untyped-def]
-    """Say whether a line between two cells meets no lethal and no unknown cell, its ends apart."""
-    steps = 2 * max(abs(row1 - row0), abs(col1 - col0))
-    for i in range(1, steps):
-        row = int(np.floor(row0 + 0.5 + (row1 - row0) * i / steps))
-        col = int(np.floor(col0 + 0.5 + (col1 - col0) * i / steps))
-        if (row != row1 or col != col1) and grid[row, col] >= LETHAL_OBSTACLE:
-            return False
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _standing_cells(cells, ends, grid, field, offsets, distances, places, squared):  # type: ignore[no-untyped-def]
-    """Return per cluster the row and column to stand on, the member seen from there (-1: none), and else the reason.
-
-    For each member it is the nearest passable, reachable cell with a view of it, of those the cheapest; among the
-    members, distance is weighed against travel.
-    """
-    rows, cols = grid.shape
-    found = np.full((len(ends) - 1, 4), -1, np.int64)
-    for cluster in range(len(ends) - 1):
-        best, reason = np.inf, 0
-        for member in range(ends[cluster], ends[cluster + 1]):
-            at_row, at_col = cells[member, 0], cells[member, 1]
-            given_up = _near_any(at_row, at_col, places, squared)
-            cheapest, nearest = np.inf, np.inf
-            for i in range(len(offsets)):
-                distance = distances[i]
-                if distance > nearest or (given_up and reason == 2):
-                    break
-                row, col = at_row + offsets[i, 0], at_col + offsets[i, 1]
-                if not (0 <= row < rows and 0 <= col < cols):
-                    continue
-                if grid[row, col] >= INSCRIBED_INFLATED_OBSTACLE:
-                    continue
-                cost = field[row, col]
-                level = 1 if cost == np.inf else 2
-                if level <= reason and cost >= cheapest:
-                    continue
-                if not _in_view(row, col, at_row, at_col, grid):
-                    continue
-                reason = max(reason, level)
-                if level == 1 or given_up or _near_any(row, col, places, squared):
-                    continue
-                cheapest, nearest = cost, distance
-                if cost + DISTANCE_WEIGHT * distance < best:
-                    best = cost + DISTANCE_WEIGHT * distance
-                    found[cluster, 0], found[cluster, 1], found[cluster, 2] = row, col, member
-        found[cluster, 3] = reason
-    return found

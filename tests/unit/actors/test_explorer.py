@@ -29,7 +29,9 @@ from rhino_actors.messages.platform import GateStatus
 from tests.fakes import FakeHandle
 from tests.unit.actors.robot_side import ScriptedMapper, ScriptedPlatform
 
-CONFIG = RhinoConfig(explorer=ExplorerConfig(seen_out_check_hz=20.0, settle_time_s=0.1))
+CONFIG = RhinoConfig(
+    explorer=ExplorerConfig(seen_out_check_hz=20.0, settle_time_s=0.1, retry_wait_s=0.1)
+)
 
 
 @dataclass

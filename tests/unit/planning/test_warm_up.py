@@ -2,13 +2,14 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from rhino_actors import exploration, planning
-from rhino_actors.exploration import frontier, goal_selection
-from rhino_actors.messages.grid import GridGeometry
+from rhino_actors.config import ExplorerConfig, RobotConfig
+from rhino_actors.exploration import frontier, tour, travel, views
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.planning import astar, coarse, guided, jps, path, search
 
 
 def compiled():
-    modules = (search, astar, jps, guided, coarse, path, frontier, goal_selection)
+    modules = (search, astar, jps, guided, coarse, path, frontier, travel, views, tour)
     kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
     assert len(kernels) > 8
     return {(k.__module__, k.__name__): len(k.signatures) for k in kernels}
@@ -39,5 +40,16 @@ def test_nothing_is_left_to_compile_after_the_warm_up():
         poses = planning.poses_from_cells(plan.cells, array, geometry, spacing=0.1)
         planning.path_is_blocked(array, poses, geometry)
         clusters = exploration.find_frontiers(array.astype(np.int8), min_cells=1, start=(1, 1))
-        exploration.choose_frontier(clusters, array, field, resolution=0.1, given_up=[(0, 0)])
+        assert clusters
+        for area in ((), ((-1.0, -1.0), (3.0, -1.0), (3.0, 3.0), (-1.0, 3.0))):
+            mission = exploration.ExploreMission(ExplorerConfig(), RobotConfig(), area)
+            known = np.zeros(array.shape, np.int8, order="F")
+            known.flags.writeable = False
+            snapshot = MapSnapshot(1, 1, 0.0, geometry, known, array, 1.0)
+            choice = mission.choose(snapshot, (0.3, 0.3, 0.0), field, 0.0)
+            assert (choice.target is None) == bool(area)
+            changed = known.copy()
+            changed[2, 2] = -1
+            snapshot = MapSnapshot(1, 2, 1.0, geometry, changed, array, 1.0)
+            mission.choose(snapshot, (0.3, 0.3, 0.0), None, 1.0)
     assert compiled() == before
