@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.navigation import make_config, make_router
+from benchmarks.lockstep import make_config, make_router
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import PlanningError
 from rhino_actors.mapping import inflate, load_map

@@ -8,7 +8,7 @@
 
 The pieces are those of the actors: mapper and costmap, router, goal's life, motion gate, follower and collision
 monitor. Only Ray, processes and clocks are left out: everything happens at a moment of simulated time, so the same
-seeds print the same figures. `Robot` and `Navigator` may be used by other programs.
+seeds print the same figures.
 
 Each goal begins with a fresh robot at the world's start, unless `--chain` has it drive from goal to goal with the
 odometry that it has by then. With `--known` the map is there before: that of a tour which knew its place. The
@@ -16,521 +16,37 @@ shortest feasible way keeps 0.30 m from everything on the truth grid. Clearance 
 """
 
 import argparse
-import contextlib
 import dataclasses
 import math
-import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rhino_actors.config import MujocoConfig, RhinoConfig
-from rhino_actors.control.collision_monitor import CollisionMonitor
-from rhino_actors.control.driving import PathDriving, describe
-from rhino_actors.control.motion_gate import Health, MotionGate, MotionKind
-from rhino_actors.control.path_follower import PathFollower, checked_points
-from rhino_actors.drivers.mujoco.simulation import Simulation
+from benchmarks.judge import Judge
+from benchmarks.lockstep import (
+    Drive,
+    Navigator,
+    Robot,
+    changed,
+    make_config,
+    make_router,
+    wait_for_map,
+)
+from rhino_actors.config import RhinoConfig
 from rhino_actors.drivers.mujoco.worlds import WORLDS, make_world
 from rhino_actors.drivers.mujoco.worlds.scene import Box, Material, Walk, World
-from rhino_actors.errors import ControlError, PlanningError
-from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
-from rhino_actors.mapping import MapLayers, inflate
+from rhino_actors.geometry import compose, inverse
 from rhino_actors.mapping import warm_up as warm_up_mapping
-from rhino_actors.mapping.loop_mapping import LoopMapping
-from rhino_actors.mapping.whereabouts import Whereabouts
-from rhino_actors.messages import navigation as messages
-from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
-from rhino_actors.messages.grid import FREE, NO_CORRECTION, OCCUPIED, MapSnapshot
-from rhino_actors.messages.map_patch import MapReader
-from rhino_actors.messages.navigation import (
-    FollowReport,
-    FollowState,
-    GoalRequest,
-    NavMode,
-    NavState,
-    Rank,
-)
-from rhino_actors.messages.platform import StopReason
-from rhino_actors.messages.sensors import LidarFrame
+from rhino_actors.messages.navigation import GoalRequest, NavState
 from rhino_actors.planning import cost_to_go, plan_path
-from rhino_actors.planning.goal_life import Action, Decision, GoalLife
-from rhino_actors.planning.path import path_length, poses_from_cells
-from rhino_actors.planning.route import Route, Router
 
 CLIENT = "benchmark"
-SAMPLE_M = 0.10  # [m] of way between two places that count: shorter steps are the trot's sway
-SAMPLE_S = 0.10  # [s] between two looks at the clearance
-FEASIBLE_RADIUS = 0.30  # [m]
 PERSON_RADIUS = 0.17  # [m] of the trunk
 TOUR_STEP, TOUR_TICKS = 0.06, 3  # [m], ticks: the pace of the tour that makes a known map
-# By which a correction of the map moves the robot on it, from which the path is sent anew.
-SHIFT_M, SHIFT_RAD = 0.03, 0.02
 TIME_LIMIT = 3.0  # times the fair time, and 30 s, after which a goal is given up
-
-
-def make_config(
-    world: str = "office",
-    *,
-    seed: int = 1,
-    body: str = "walking",
-    lidar: str = "l1",
-    drift: str = "default",
-    faults: str = "",
-) -> RhinoConfig:
-    """Return the configuration of a lock-step run: the defaults, in this world and on this body."""
-    mujoco = MujocoConfig(
-        world=world,
-        seed=seed,
-        base=body,
-        fast=True,
-        lidar=lidar,
-        drift=drift,
-        faults=faults,
-        camera="off",
-    )
-    return RhinoConfig(mujoco=mujoco)
-
-
-def changed(config: RhinoConfig, setting: str) -> RhinoConfig:
-    """Return the configuration with one `section.key=value` changed."""
-    place, _, text = setting.partition("=")
-    section, _, key = place.partition(".")
-    part = getattr(config, section)
-    kind = type(getattr(part, key))
-    value = text == "true" if kind is bool else kind(text)
-    return dataclasses.replace(config, **{section: dataclasses.replace(part, **{key: value})})
-
-
-def make_router(config: RhinoConfig) -> Router:
-    """Return a router that inflates as the mapper does."""
-    robot = config.robot
-    return Router(
-        config.planner,
-        robot,
-        lambda occupancy, resolution: inflate(
-            occupancy,
-            resolution=resolution,
-            inscribed_radius=robot.inscribed_radius,
-            inflation_radius=robot.inflation_radius,
-            cost_scaling_factor=robot.cost_scaling_factor,
-        ),
-    )
-
-
-class Mapping:
-    """Frames to snapshots: what the mapper actor does with them, and the reader of its patches."""
-
-    def __init__(self, config: RhinoConfig) -> None:
-        self._period = 1.0 / config.mapper.publish_hz
-        self.layers = MapLayers(config.mapper, config.robot)
-        self._whereabouts = Whereabouts(config.mapper, config.robot)
-        self.loops = LoopMapping.of(config.mapper, config.robot)
-        self._reader = MapReader()
-        self._due = 0.0
-        self._seq = 0
-        self.map_from_odom = NO_CORRECTION
-        self.snapshot: MapSnapshot | None = None
-
-    def take(self, frame: LidarFrame, now: float) -> None:
-        """Fuse a frame, and publish if it is time."""
-        moved = False
-        if frame.pose_is_trusted:
-            before = self.map_from_odom
-            self.map_from_odom, may_fuse = self._whereabouts.place(
-                frame, before, self.layers.occupancy.read
-            )
-            if may_fuse:
-                self.layers.integrate(frame, self.map_from_odom)
-                if self.loops is not None:
-                    self.loops.add_frame(frame, self.map_from_odom)
-                    self.map_from_odom = self.loops.close_now(self.layers, self.map_from_odom)
-            moved = self.map_from_odom != before
-        if now >= self._due and (moved or self.layers.has_changed):
-            self._due = now + self._period
-            self._publish(now, frame.pose, moved)
-
-    def _publish(self, now: float, pose: Pose2D, moved: bool) -> None:
-        """Make the newest map the snapshot."""
-        since, seq = self._seq, self._seq + 1
-        if not self.layers.update_tiles(seq) and not moved:
-            return
-        patch = self.layers.tiles.patch(
-            since,
-            epoch=1,
-            seq=seq,
-            stamp=now,
-            known_area=self.layers.known_area,
-            robot=pose,
-            map_from_odom=self.map_from_odom,
-            localised=self._whereabouts.status.is_usable,
-        )
-        self._seq = seq
-        self.snapshot = self._reader.take(patch)
-
-
-def in_map(map_from_odom: Pose2D, pose: Pose2D) -> Pose2D:
-    """Return a pose in odom as one in the map."""
-    return Pose2D(*compose(map_from_odom.as_tuple(), pose.as_tuple()))
-
-
-class Robot:
-    """The robot's side in lock-step: simulation, senses, gate, follower, monitor, and the mapper behind them."""
-
-    def __init__(self, world: World, config: RhinoConfig) -> None:
-        self.config = config
-        self.sim = Simulation(world, config.mujoco, config.robot)
-        self.mapping = Mapping(config)
-        self.monitor = CollisionMonitor(config.collision, config.robot)
-        near = config.follower.goal_tolerance + config.collision.stop_margin
-        self.driving = PathDriving(PathFollower(config.follower), self.monitor, accept_within=near)
-        self.gate = MotionGate(config.gate, now=0.0)
-        self.odometry: Odometry | None = None
-        self.frame: LidarFrame | None = None
-        self.twist = Twist2D()
-        self.remaining = self.deviation = 0.0
-        self._period = 1.0 / config.gate.control_rate_hz
-        self._control_due = 0.0
-        self._frames = self._odometries = 0
-
-    @property
-    def now(self) -> float:
-        """Simulated time [s]."""
-        return self.sim.time
-
-    @property
-    def pose(self) -> Pose2D:
-        """Where the robot believes to be, in odom."""
-        return self.odometry.pose if self.odometry else Pose2D(0.0, 0.0)
-
-    @property
-    def map_pose(self) -> Pose2D:
-        """Where the robot believes to be, in the map."""
-        return in_map(self.mapping.map_from_odom, self.pose)
-
-    def step(self) -> None:
-        """Let one tick of the simulation pass, with what the robot's host does in it."""
-        observation = self.sim.step(self.twist)
-        now = self.now
-        if observation.odometry is not None:
-            self._odometries += 1
-            self.odometry = observation.odometry.odometry(self._odometries, now)
-            self.gate.observe_odometry(self.odometry, now)
-        if observation.lidar is not None:
-            self._frames += 1
-            frame = observation.lidar.frame(self._frames, now)
-            if not self.gate.trusts_pose_at(frame.stamp):
-                frame = dataclasses.replace(frame, pose_is_trusted=False)
-            self.frame = frame
-            self.monitor.update(frame)
-            self.mapping.take(frame, now)
-        if now >= self._control_due - 1e-9:
-            self._control_due = max(self._control_due, now - self._period) + self._period
-            self._control(now)
-
-    def follow(self, path: messages.Path) -> None:
-        """Take a path, as the platform actor does. Raises ControlError."""
-        points = checked_points(path.poses, path.final_yaw)
-        self.gate.start_path(path, self.now)
-        self.driving.set_path(points, path.final_yaw)
-        self.remaining = path.length
-
-    def report(self, goal_id: int) -> FollowReport:
-        """Say how a path goes, and renew its lease."""
-        self.gate.renew(goal_id, self.now)
-        state = self.gate.path_state
-        return FollowReport(
-            goal_id=state.goal_id,
-            state=state.state,
-            reason=state.reason,
-            message=state.message,
-            pose=self.pose,
-            distance_remaining=self.remaining,
-            deviation=self.deviation,
-            epoch=self.gate.epoch,
-            newest_goal_id=self.gate.newest_goal_id,
-            stops=self.gate.stops,
-        )
-
-    def _control(self, now: float) -> None:
-        self.gate.observe(
-            Health(
-                True,
-                self.sim.posture,
-                now - self.odometry.stamp if self.odometry else math.inf,
-                now - self.frame.stamp if self.frame else math.inf,
-            ),
-            now,
-        )
-        intent = self.gate.intent(now)
-        if intent.kind is not MotionKind.PATH:
-            self.driving.clear()
-        twist, obstacle = Twist2D(), ""
-        if intent.kind is not MotionKind.NONE and intent.hold is StopReason.NONE:
-            if intent.kind is MotionKind.PATH:
-                step = self.driving.step(self.pose, speed=self.gate.applied.vx, dt=self._period)
-                self.remaining, self.deviation = step.distance_remaining, step.deviation
-                if step.arrived:
-                    self.gate.path_arrived(now, "The robot is at the goal.")
-                twist, obstacle = step.twist, step.obstacle
-            else:
-                limited = self.monitor.limit(intent.twist, self.pose)
-                twist = limited.twist
-                obstacle = describe(limited) if limited.blocked else ""
-        sent = self.gate.output(twist, now, obstacle=obstacle)
-        if sent is not None:
-            self.twist = sent
-            self.gate.sent(sent, now)
-
-
-@dataclass
-class Drive:
-    """One goal, from its posting to its end."""
-
-    state: NavState = NavState.IDLE
-    reason: str = ""
-    message: str = ""
-    plans: int = 0
-    sent: int = 0  # paths
-    recoveries: int = 0
-    plan_times: list[float] = field(default_factory=list)  # [s] of thread CPU
-    first_twist: float = math.nan  # [s] simulated, from the posting
-    events: list[str] = field(default_factory=list)
-    reasons: Counter[str] = field(default_factory=Counter)  # of the paths after the first
-
-
-class Navigator:
-    """The planner's side in lock-step: one goal at a time."""
-
-    def __init__(self, robot: Robot, router: Router | None = None) -> None:
-        self.robot = robot
-        self.router = router or make_router(robot.config)
-        self._tick = 1.0 / robot.config.planner.tick_hz
-        self._sent_with = NO_CORRECTION
-        self._goal_id = 0
-
-    def drive(
-        self,
-        request: GoalRequest,
-        *,
-        limit: float,
-        watch: Callable[[], None] = lambda: None,
-    ) -> Drive:
-        """Drive to a goal in lock-step until it is over or `limit` [s] have passed; `watch` sees every tick."""
-        robot, record = self.robot, Drive()
-        posted = robot.now
-        self._goal_id = max(self._goal_id, robot.gate.newest_goal_id) + 1
-        life = GoalLife(robot.config.planner, self._goal_id, posted)
-        epoch = robot.gate.claim(CLIENT, Rank.HUMAN, posted)
-        try:
-            route = self._plan(request, record)
-            self._send(route, request, epoch, record)
-        except (PlanningError, ControlError) as error:
-            record.state, record.reason, record.message = (NavState.FAILED, error.code, str(error))
-            robot.gate.release(CLIENT, robot.now)
-            return record
-        life.planned(posted, route.length)
-        due = posted + self._tick
-        decision = Decision(Action.NONE, NavState.FOLLOWING)
-        while robot.now - posted < limit:
-            robot.step()
-            watch()
-            if math.isnan(record.first_twist) and not robot.twist.is_zero:
-                record.first_twist = robot.now - posted
-            if robot.now < due:
-                continue
-            due += self._tick
-            before = decision
-            report = robot.report(self._goal_id)
-            report = dataclasses.replace(report, pose=robot.map_pose)
-            blocked = self._is_blocked(route, report.pose)
-            decision = life.step(report, robot.now, path_is_blocked=blocked)
-            if decision.action is Action.PLAN:
-                route, decision = self._replan(route, request, epoch, life, decision, record)
-            if decision.action is Action.RECOVER:
-                self._recover(life, epoch, decision)
-            if (decision.state, decision.reason) != (before.state, before.reason):
-                record.events.append(
-                    f"{robot.now - posted:.1f} s {decision.state} {decision.reason} {decision.message}"
-                )
-            if decision.action is Action.END:
-                break
-            if report.state in (FollowState.FOLLOWING, FollowState.WAITING):
-                if self._is_shifted(robot.map_pose):
-                    with contextlib.suppress(ControlError):
-                        self._send(route, request, epoch, record)
-        else:
-            decision = Decision(Action.END, NavState.FAILED, "TIME_LIMIT", "It took too long.")
-        record.state, record.reason, record.message = (
-            decision.state,
-            decision.reason,
-            decision.message,
-        )
-        record.recoveries = life.attempts
-        robot.gate.cancel(self._goal_id, robot.now)
-        robot.gate.release(CLIENT, robot.now)
-        return record
-
-    def _plan(self, request: GoalRequest, record: Drive) -> Route:
-        snapshot = self.robot.mapping.snapshot
-        assert snapshot is not None
-        began = time.thread_time()
-        try:
-            return self.router.plan(snapshot, self.robot.map_pose, request, NavMode.ASTAR)
-        finally:
-            record.plan_times.append(time.thread_time() - began)
-            record.plans += 1
-
-    def _is_blocked(self, route: Route, pose: Pose2D | None) -> bool:
-        snapshot = self.robot.mapping.snapshot
-        return snapshot is not None and self.router.is_blocked(route, snapshot, pose)
-
-    def _is_shifted(self, pose: Pose2D) -> bool:
-        """Say whether the map was found to lie elsewhere under the robot than when the path was sent."""
-        here = compose(inverse(self.robot.mapping.map_from_odom.as_tuple()), pose.as_tuple())
-        there = compose(inverse(self._sent_with.as_tuple()), pose.as_tuple())
-        turned = abs(wrap_angle(here[2] - there[2]))
-        return math.dist(here[:2], there[:2]) > SHIFT_M or turned > SHIFT_RAD
-
-    def _send(self, route: Route, request: GoalRequest, epoch: int, record: Drive) -> None:
-        record.sent += 1
-        self._sent_with = self.robot.mapping.map_from_odom
-        odom_from_map = inverse(self._sent_with.as_tuple())
-        self.robot.follow(
-            messages.Path(
-                goal_id=self._goal_id,
-                epoch=epoch,
-                poses=transform_poses(odom_from_map, route.poses),
-                client=CLIENT,
-                rank=Rank.HUMAN,
-                final_yaw=None
-                if request.yaw is None
-                else wrap_angle(request.yaw + odom_from_map[2]),
-                length=route.length,
-            )
-        )
-
-    def _replan(
-        self,
-        route: Route,
-        request: GoalRequest,
-        epoch: int,
-        life: GoalLife,
-        decision: Decision,
-        record: Drive,
-    ) -> tuple[Route, Decision]:
-        """Return the route in force after planning anew, and what to do, as the planner actor does it."""
-        now, snapshot = self.robot.now, self.robot.mapping.snapshot
-        assert snapshot is not None
-        try:
-            new = self._plan(request, record)
-            pose = self.robot.map_pose
-            if self._is_blocked(new, pose):
-                raise PlanningError("The new path is blocked.")
-        except PlanningError as error:
-            return route, life.plan_failed(error, now)
-        if decision.must_replace or self.router.is_better(new, route, snapshot, pose):
-            try:
-                self._send(new, request, epoch, record)
-            except ControlError as error:
-                return route, Decision(Action.END, NavState.CANCELLED, error.code, error.message)
-            record.reasons[decision.why] += 1
-            route, done = new, life.planned(now, new.length)
-        else:
-            done = life.kept(now)
-        return route, done if decision.state is not NavState.PAUSED else decision
-
-    def _recover(self, life: GoalLife, epoch: int, decision: Decision) -> None:
-        life.recovering(self.robot.now, decision.duration)
-        self.robot.gate.start_nudge(
-            decision.motion,
-            decision.duration,
-            goal_id=self._goal_id,
-            epoch=epoch,
-            client=CLIENT,
-            now=self.robot.now,
-        )
-
-
-class Judge:
-    """Looks at the truth all along a drive."""
-
-    def __init__(self, robot: Robot, world: World) -> None:
-        self.robot = robot
-        truth = world.truth_grid(robot_radius=FEASIBLE_RADIUS)
-        self.geometry = truth.geometry
-        rows, cols = np.nonzero(truth.occupancy == OCCUPIED)
-        self._obstacles = self.geometry.world_from_cells(np.stack([rows, cols], axis=1))
-        grown = _grown(truth.occupancy != FREE, FEASIBLE_RADIUS / self.geometry.resolution)
-        self.costmap = np.where(grown, 254, 0).astype(np.uint8)
-        self.reachable = truth.reachable
-        self._look_due = 0.0
-        self.clear()
-
-    def clear(self) -> None:
-        """Begin a new account."""
-        truth = self.robot.sim.truth(0.0)
-        self._before = truth
-        self._at = truth.position[:2]
-        self.length = 0.0
-        self.clearances: list[float] = []
-        self.people = math.inf  # [m] nearest that a person's middle came to the robot's
-        self.still = 0.0  # [s] that it stood while it had a path and nothing held it
-        self.held = 0.0  # [s] that it stood before something
-        self.trace: list[tuple[float, float]] = [self._at]
-
-    def step(self) -> None:
-        """Take in a tick."""
-        sim = self.robot.sim
-        place = sim.position[:2]
-        moved = math.dist(place, self._at)
-        if moved >= SAMPLE_M:
-            self.length += moved
-            self._at = place
-            self.trace.append(place)
-        if self.robot.gate.kind is MotionKind.PATH and self.robot.twist.is_zero:
-            reason = self.robot.gate.path_state.reason
-            self.still += sim.tick * (reason is StopReason.NONE)
-            self.held += sim.tick * (reason is StopReason.OBSTACLE)
-        if sim.time >= self._look_due:
-            self._look_due = sim.time + SAMPLE_S
-            self.clearances.append(self.clearance())
-            for x, y, _ in sim.truth(0.0).people:
-                self.people = min(self.people, math.dist((x, y), place))
-
-    def clearance(self) -> float:
-        """Return how far the body's rectangle is from the nearest wall or furniture [m], 2 at most."""
-        pose, robot = self.robot.sim.pose, self.robot.config.robot
-        near = np.abs(self._obstacles - (pose.x, pose.y)).max(axis=1) < 2.4
-        dx, dy = (self._obstacles[near] - (pose.x, pose.y)).T
-        if len(dx) == 0:
-            return 2.0
-        cos, sin = math.cos(pose.yaw), math.sin(pose.yaw)
-        ahead = np.maximum(np.abs(cos * dx + sin * dy) - robot.length / 2.0, 0.0)
-        beside = np.maximum(np.abs(cos * dy - sin * dx) - robot.width / 2.0, 0.0)
-        half_cell = self.geometry.resolution / 2.0
-        return min(2.0, max(0.0, float(np.hypot(ahead, beside).min()) - half_cell))
-
-    def contacts(self) -> tuple[int, int, int]:
-        """Return contacts with walls and with people, and falls, since `clear`."""
-        now, before = self.robot.sim.truth(0.0), self._before
-        return (
-            now.wall_contacts - before.wall_contacts,
-            now.person_contacts - before.person_contacts,
-            now.falls - before.falls,
-        )
-
-    def shortest(self, start: tuple[float, float], goal: tuple[float, float]) -> float:
-        """Return the length of the shortest way on the truth grid [m], any angle. Raises PlanningError."""
-        cells = [_nearest(self.costmap, self.geometry.cell_from_world(*p)) for p in (start, goal)]
-        found = plan_path(self.costmap, cells[0], cells[1], cost_weight=0.0)
-        poses = poses_from_cells(
-            found.cells, self.costmap, self.geometry, spacing=0.1, cost_weight=0.0
-        )
-        return path_length(poses)
 
 
 @dataclass
@@ -596,12 +112,6 @@ def judge_drive(
         math.dist(robot.sim.position[:2], goal),
         judge.trace,
     )
-
-
-def wait_for_map(robot: Robot, seconds: float = 2.5) -> None:
-    """Stand until the first frames are in the map."""
-    while robot.now < seconds or robot.mapping.snapshot is None:
-        robot.step()
 
 
 def draw_goals(
@@ -902,28 +412,6 @@ def run_drops(config: RhinoConfig, count: int, tell: Callable[[str], None]) -> l
         results.append(result)
         tell(f"nearest {result.people:.2f} m {line(result)}")
     return results
-
-
-def _grown(blocked: NDArray[np.bool_], radius: float) -> NDArray[np.bool_]:
-    grid = np.where(blocked, OCCUPIED, FREE).astype(np.int8)
-    costs = inflate(
-        grid,
-        resolution=1.0,
-        inscribed_radius=radius,
-        inflation_radius=radius,
-        cost_scaling_factor=1.0,
-    )
-    grown: NDArray[np.bool_] = costs >= 253
-    return grown
-
-
-def _nearest(costmap: NDArray[np.uint8], cell: tuple[int, int]) -> tuple[int, int]:
-    """Return the free cell nearest to a cell."""
-    if costmap[cell] == 0:
-        return cell
-    cells = np.argwhere(costmap == 0)
-    best = cells[int(np.argmin(((cells - cell) ** 2).sum(axis=1)))]
-    return int(best[0]), int(best[1])
 
 
 def main() -> None:

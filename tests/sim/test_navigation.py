@@ -7,19 +7,15 @@ import pytest
 
 pytest.importorskip("mujoco")
 
+from benchmarks.judge import Judge
+from benchmarks.lockstep import Navigator, Robot, make_config, make_router, wait_for_map
 from benchmarks.navigation import (
-    Judge,
-    Navigator,
     Result,
-    Robot,
     crossing_world,
     door_world,
     judge_drive,
-    make_config,
-    make_router,
     open_world,
     put_person_ahead,
-    wait_for_map,
 )
 from rhino_actors.config import RhinoConfig
 from rhino_actors.drivers.mujoco.worlds import make_world
