@@ -413,13 +413,11 @@ class PatrolMission:
         reach = self._config.skip_radius / (survey.block * survey.geometry.resolution)
         for old in self._active():
             row, col = survey.block_from_world(old.x, old.y)
-            rows = slice(max(0, math.floor(row - reach)), max(0, math.ceil(row + reach) + 1))
-            cols = slice(max(0, math.floor(col - reach)), max(0, math.ceil(col + reach) + 1))
-            away = np.hypot(
-                np.arange(excluded.shape[0])[rows, None] - row,
-                np.arange(excluded.shape[1])[None, cols] - col,
-            )
-            excluded[rows, cols] |= away <= reach
+            row0, row1 = max(0, math.floor(row - reach)), max(0, math.ceil(row + reach) + 1)
+            col0, col1 = max(0, math.floor(col - reach)), max(0, math.ceil(col + reach) + 1)
+            window = excluded[row0:row1, col0:col1]
+            rows, cols = np.indices(window.shape)
+            window |= np.hypot(rows + row0 - row, cols + col0 - col) <= reach
         return excluded
 
     def _active(self) -> list[_Exclusion]:
@@ -472,7 +470,7 @@ class PatrolMission:
             worst_idleness=survey.worst_idleness,
             mean_idleness=survey.mean_idleness,
             safe_area=survey.safe_cells * resolution**2,
-            loops=self._tour.loops if self._tour is not None else self._rounds.done,
+            loops=self._loops_done(),
         )
         self._progress = (self._now, progress)
 
@@ -509,8 +507,11 @@ class PatrolMission:
             phase=phase,
             skipped=self._skipped(),
             eta=self._eta(),
-            patrol=None if progress is None else replace(progress, next_label=heading),
+            patrol=progress and replace(progress, loops=self._loops_done(), next_label=heading),
         )
+
+    def _loops_done(self) -> int:
+        return self._tour.loops if self._tour is not None else self._rounds.done
 
     def _skipped(self) -> tuple[SkippedTarget, ...]:
         if self._tour is not None:

@@ -146,9 +146,9 @@ def random_goal(
     """Return an unvisited place drawn by chance, those near the skeleton more often; any if all is visited."""
     at_goal = (survey.goal >= 0) & ~excluded & np.isfinite(tree.length)
     weights = skeleton_weights(survey.safe > 0)
-    chances = (weights * np.where(at_goal, survey.unvisited, 0)).astype(np.float32)
+    chances: NDArray[np.floating | np.integer] = weights * np.where(at_goal, survey.unvisited, 0)
     if not chances.any():
-        chances = np.where(at_goal, survey.safe, 0).astype(np.float32)
+        chances = np.where(at_goal, survey.safe, 0)
     if not chances.any():
         return None
     sums = np.cumsum(chances.ravel(), dtype=np.float64)
@@ -196,7 +196,7 @@ def _disc_sums(values: NDArray[np.float32], radius: float) -> NDArray[np.float32
     away = np.hypot(offsets[:, None], offsets[None, :])
     kernel = np.clip(radius + 0.5 - away, 0.0, 1.0).astype(np.float32)
     kernel *= np.float32(math.pi * radius**2 / kernel.sum())
-    sums: NDArray[np.float32] = cv2.filter2D(values, -1, kernel, borderType=cv2.BORDER_CONSTANT)
+    sums = np.asarray(cv2.filter2D(values, -1, kernel, borderType=cv2.BORDER_CONSTANT), np.float32)
     return np.maximum(sums, np.float32(0.0))
 
 

@@ -27,6 +27,8 @@ MAX_TILES = 16_384  # of 4 kB; beyond, those visited longest ago count as never 
 MAX_SPEED_M_S = 2.0
 SLACK_M = 0.3
 MAX_GAP_S = 5.0
+# Of the radius that counts between two looks, where the robot may have driven a bend.
+CHORD_SHARE = 0.9
 # A new epoch brings the same map again if so much of what was visited looks as before.
 SAME_MAP_SHARE = 0.7
 
@@ -159,8 +161,9 @@ class VisitationGrid:
                     (last[0] + (x - last[0]) * i / steps, last[1] + (y - last[1]) * i / steps)
                     for i in range(1, steps + 1)
                 ]
-        for point in points:
-            self._visit(snapshot, *point, now)
+        for point in points[:-1]:
+            self._visit(snapshot, *point, now, CHORD_SHARE * self._radius)
+        self._visit(snapshot, x, y, now, self._radius)
         return has_driven
 
     def ages(self, geometry: GridGeometry, now: float) -> NDArray[np.float32]:
@@ -202,7 +205,7 @@ class VisitationGrid:
             max_cost: highest costmap value of a safe cell, below 253: keeps the clearance.
             expiry: age from which a visit no longer counts [s].
             round_start: monotonic time at which the round began [s].
-            due_age: idleness from which a cell counts as unvisited [s], instead of round and expiry.
+            due_age: idleness from which a visited cell counts as unvisited [s], instead of round and expiry.
             power: of the idleness, in `urgency`.
             area: (rows, cols) bool; None: everywhere.
 
@@ -295,12 +298,12 @@ class VisitationGrid:
             total += int(np.count_nonzero(known))
         return same >= SAME_MAP_SHARE * total
 
-    def _visit(self, snapshot: MapSnapshot, x: float, y: float, now: float) -> None:
+    def _visit(self, snapshot: MapSnapshot, x: float, y: float, now: float, radius: float) -> None:
         geometry = snapshot.geometry
         row, col = geometry.cell_from_world(x, y)
         if not geometry.contains(row, col):
             return
-        reach = math.ceil(self._radius / geometry.resolution)
+        reach = math.ceil(radius / geometry.resolution)
         first = geometry.first_cell
         window = [
             (max(0, at - reach) + start, min(size - 1, at + reach) + start)
@@ -328,7 +331,7 @@ class VisitationGrid:
             col,
             (y - geometry.origin[1]) / geometry.resolution - 0.5,
             (x - geometry.origin[0]) / geometry.resolution - 0.5,
-            (self._radius / geometry.resolution) ** 2 + 1e-9,
+            (radius / geometry.resolution) ** 2 + 1e-9,
             reach,
             np.float32(now - self.start),
         )
@@ -488,12 +491,12 @@ def _survey(  # type: ignore[no-untyped-def]
             is_pending = time < round_start or time == NEVER
             if is_pending:
                 counts[1, b_row, b_col] += 1
-            is_unvisited = age >= due_age
+            is_unvisited = age >= due_age or time == NEVER
             if np.isnan(due_age):
                 is_unvisited = is_pending or age > expiry
             if is_unvisited:
                 counts[2, b_row, b_col] += 1
-                urgency = relative = age / expiry
+                urgency = relative = max(age, 1.0) / expiry
                 for _ in range(1, power):
                     urgency *= relative
                 sums[0, b_row, b_col] = max(sums[0, b_row, b_col], urgency)

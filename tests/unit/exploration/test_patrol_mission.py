@@ -96,15 +96,15 @@ def test_clearance_beyond_the_body_is_a_cost_of_the_map() -> None:
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_every_place_of_a_small_world_is_visited_in_bounded_time(router: PatrolRouter) -> None:
-    occupancy = two_rooms()
-    occupancy[10:24, 12:30] = OCCUPIED
-    occupancy[50:60, 110:140] = OCCUPIED
+    occupancy = room(56, 90)
+    occupancy[10:22, 14:28] = OCCUPIED
+    occupancy[30:, 50:52] = OCCUPIED
     occupancy.flags.writeable = False
-    snapshot, start = snapshot_of(occupancy), Pose2D(3.0, 2.0)
-    costs = costs_from(snapshot, 3.0, 2.0)
+    snapshot, start = snapshot_of(occupancy), Pose2D(2.0, 1.5)
+    costs = costs_from(snapshot, 2.0, 1.5)
     safe = (snapshot.costmap < 253) & np.isfinite(costs)
-    course = Course("two rooms", snapshot, start, safe, safe)
-    seconds = {"coverage": 240.0, "frontier": 300.0, "random": 900.0}[router]
+    course = Course("small", snapshot, start, safe, safe)
+    seconds = {"coverage": 120.0, "frontier": 120.0, "random": 400.0}[router]
     made = drive(course, PatrolRequest(router=router, seed=1), RhinoConfig(), new_router(), seconds)
     figures = measure(made.track, safe, seconds)
     assert figures[-1, 2] == 1.0
@@ -251,19 +251,29 @@ def test_a_carried_robot_chooses_anew() -> None:
     assert second.target is not None and second.target.x > 4.0
 
 
-def test_a_goal_that_can_no_longer_be_reached_is_replaced_or_dropped() -> None:
+def test_a_goal_that_can_no_longer_be_reached_is_replaced() -> None:
     patrol = Patrolling(two_rooms())
-    patrol.place = (3.5, 2.0)
-    mission = patrol.mission
-    while True:
-        choice = patrol.look()
-        assert choice.target is not None
-        if choice.target.x > 5.0:
-            break
-        mission.failed(patrol.now, "NOT_THERE")
+    patrol.look()
+    patrol.mission.forget_goal()
+    for x in np.arange(0.6, 3.6, 0.2):  # this side has been visited
+        for y in (0.6, 1.3, 2.0, 2.7, 3.4):
+            patrol.place = (float(x), y)
+            patrol.mission._visits.look(patrol.snapshot, float(x), y, x + 20.0)
+    patrol.place, patrol.now = (3.5, 2.0), 24.0
+    first = patrol.look()
+    assert first.target is not None and first.target.x > 4.0
     patrol.show(two_rooms(door=False))
     other = patrol.look()
-    assert (other.target is not None and other.target.x < 4.0) or other.drop
+    assert other.target is not None and other.target.x < 4.0
+
+
+def test_a_goal_that_can_no_longer_be_reached_is_dropped_if_there_is_no_other() -> None:
+    patrol = Patrolling()
+    assert patrol.look().target is not None
+    patrol.show(np.full((80, 120), UNKNOWN, np.int8))
+    other = patrol.look()
+    assert other.target is None and other.drop and other.phase is MissionPhase.WAITING
+    assert patrol.mission.goal_id == 0
 
 
 def test_progress_is_told() -> None:

@@ -28,7 +28,7 @@ def _survey(grid, snapshot, now, *, expiry=100.0, round_start=0.0, at=(2.0, 2.0)
 
 def test_a_visit_is_the_disc_around_the_robot() -> None:
     grid, snapshot = VisitationGrid(RADIUS), snapshot_of(room())
-    grid.look(snapshot, 3.025, 2.025, 0.0)
+    grid.look(snapshot, 3.025, 2.025, 0.0)  # the middle of a cell
     rows, cols = np.nonzero(_visited(grid, snapshot))
     away = np.hypot(rows - 40, cols - 60) * RESOLUTION
     assert away.max() <= RADIUS + 1e-9
