@@ -443,6 +443,53 @@ class ExplorerConfig:
 
 
 @dataclass(frozen=True)
+class PatrolConfig:
+    """Patrols: what counts as visited, and where they may go."""
+
+    visit_radius: float = option(
+        0.5, "m", "a place this near the robot and in its view is visited", low=0.1, high=5.0
+    )
+    expiry_s: float = option(
+        1800.0, "s", "age from which a visit no longer counts", low=10.0, high=1e6
+    )
+    clearance: float = option(
+        0.30,
+        "m",
+        "goals keep this from obstacles, up to robot.inflation_radius",
+        low=0.0,
+        high=5.0,
+    )
+    goal_cost: float = option(
+        0.5, "m", "what a goal costs beyond its way (coverage)", low=0.01, high=20.0
+    )
+    skeleton_share: float = option(
+        0.1, "", "how much nearness to the middle of the floor counts", low=0.0, high=1.0
+    )
+    due_share: float = option(
+        0.8,
+        "",
+        "share of the worst idleness from which a place is due (coverage)",
+        low=0.0,
+        high=0.95,
+    )
+    urgency_power: int = option(
+        2, "", "power of the idleness by which a place draws the robot", low=1, high=6
+    )
+    retry_s: float = option(
+        60.0, "s", "how long a goal tried in vain is left alone; doubles each time", low=1.0
+    )
+    skip_radius: float = option(
+        0.4, "m", "places this near one tried in vain are left alone too", low=0.05, high=5.0
+    )
+    point_search_radius: float = option(
+        0.5, "m", "how far from a point in an obstacle it may stand", low=0.0, high=5.0
+    )
+    blocked_after_s: float = option(
+        60.0, "s", "time without a reachable goal after which it gives up", low=1.0
+    )
+
+
+@dataclass(frozen=True)
 class StoreConfig:
     """PoiStore: one SQLite file."""
 
@@ -527,6 +574,7 @@ class RhinoConfig:
     mapper: MapperConfig = section(MapperConfig)
     planner: PlannerConfig = section(PlannerConfig)
     explorer: ExplorerConfig = section(ExplorerConfig)
+    patrol: PatrolConfig = section(PatrolConfig)
     store: StoreConfig = section(StoreConfig)
     viewer: ViewerConfig = section(ViewerConfig)
     server: ServerConfig = section(ServerConfig)
