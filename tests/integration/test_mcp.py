@@ -53,7 +53,7 @@ async def test_agent_may_not_interrupt_a_persons_mission_but_may_stop_it(running
 
 async def test_acrobatics_are_refused_and_tricks_are_not(running: Rhino) -> None:
     async with Client(f"{running.api}/mcp") as client:
-        for command in ("FrontFlip", "BackFlip", "FrontJump"):
+        for command in ("FrontFlip", "FrontJump", "FrontPounce"):
             refused = await client.call_tool("execute_sport", {"command": command})
             assert refused.is_error and "COMMAND_REJECTED" in refused.content[0].text
             assert "allow_acrobatics" in refused.content[0].text
