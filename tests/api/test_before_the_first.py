@@ -45,8 +45,9 @@ def routes(client: TestClient) -> Iterator[tuple[str, str]]:
             yield template, re.sub(r"\{\w+\}", "x", template.replace("{robot}", "go2"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lonely() -> Iterator[tuple[World, TestClient]]:
+    """A server of each test's own: the camera's feed remembers for a moment what the world before it said."""
     world = World()
     with TestClient(create_api(world.handles()), base_url=BASE_URL) as client:
         yield world, client
