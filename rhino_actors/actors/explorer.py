@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import ray
 
+from rhino_actors import exploration
 from rhino_actors.actors.calls import call
 from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.map_follower import MapFollower
@@ -34,7 +35,6 @@ from rhino_actors.errors import (
     RhinoError,
     RobotFallen,
 )
-from rhino_actors.exploration import goal_selection
 from rhino_actors.exploration.mission import Choice, Mission, Target
 from rhino_actors.exploration.missions import make_mission
 from rhino_actors.exploration.trace import Trace
@@ -182,7 +182,7 @@ class ExplorerActor:
         """
         async with self._running:
             await asyncio.to_thread(self._router.warm_up)
-            await asyncio.to_thread(goal_selection.warm_up)
+            await asyncio.to_thread(exploration.warm_up)
             if self._status.reason == "EXPLORER_RESTARTED":
                 await self._let_go()
             async with asyncio.TaskGroup() as tasks:
@@ -629,9 +629,9 @@ class ExplorerActor:
 
     def _choose(self, mission: Mission, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
         """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
-        return mission.choose(
-            snapshot, pose.as_tuple(), self._router.costs_from(snapshot, pose), now
-        )
+        is_exact = snapshot.occupancy.size <= mission.exact_cells
+        costs = self._router.costs_from(snapshot, pose) if is_exact else None
+        return mission.choose(snapshot, pose.as_tuple(), costs, now)
 
     def _complete(self, choice: Choice) -> Ending:
         if choice.gave_up:

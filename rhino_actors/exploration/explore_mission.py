@@ -27,6 +27,8 @@ NOT_THE_TARGETS_FAULT = frozenset(
     {"START_OCCUPIED", "START_OUTSIDE_MAP", "PLAN_TIMED_OUT", "PLAN_CANCELLED", "NO_MAP"}
 )
 
+EXACT_CELLS = 4_000_000  # the planner's field takes a quarter of a second on so many
+
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
@@ -112,6 +114,8 @@ class ExploreMission:
     on and get to promises to show more of; `blocked` when one is left to which it could not get although a way led, or
     leads, there.
     """
+
+    exact_cells = EXACT_CELLS
 
     def __init__(self, config: ExplorerConfig, robot: RobotConfig, polygon: Polygon = ()) -> None:
         """Start without a map.

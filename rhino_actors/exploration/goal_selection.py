@@ -227,7 +227,7 @@ def pick(
 
 
 def warm_up() -> None:
-    """Compile, or load, every kernel of the package: an actor calls it at start."""
+    """Compile, or load, the kernels of explorations."""
     for module in (frontier, travel, views, tour):
         module.warm_up()
 

@@ -45,12 +45,15 @@ class Mission(Protocol):
     """One mission, from its first target to its end. Times are monotonic [s]; poses are in the map."""
 
     goal_id: int  # of the planner, for the target in force; 0: none
+    exact_cells: (
+        int  # on maps of no more cells it is handed the planner's field, on larger ones None
+    )
 
     def choose(
         self,
         snapshot: MapSnapshot,
         pose: tuple[float, float, float],
-        cost_to_go: NDArray[np.float32],
+        cost_to_go: NDArray[np.float32] | None,
         now: float,
     ) -> Choice:
         """Look at the newest map; called while driving too.
@@ -59,6 +62,7 @@ class Mission(Protocol):
             snapshot: the map.
             pose: x, y [m], yaw [rad] of the robot.
             cost_to_go: (rows, cols) float32, the planner's field from the robot on this map; inf where unreachable.
+                None beyond `exact_cells`.
             now: monotonic time [s].
         """
         ...

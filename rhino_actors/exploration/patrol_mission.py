@@ -1,6 +1,7 @@
 """A patrol from its first goal to its end. Pure; the explorer actor obeys."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,6 +79,8 @@ class PatrolMission:
     It ends `complete` after the request's loops, and gives up (`blocked`) when for `blocked_after_s` there was no
     goal that can be reached.
     """
+
+    exact_cells = sys.maxsize  # always
 
     def __init__(self, request: PatrolRequest, config: PatrolConfig, robot: RobotConfig) -> None:
         """Prepare a patrol.
@@ -157,7 +160,7 @@ class PatrolMission:
         self,
         snapshot: MapSnapshot,
         pose: tuple[float, float, float],
-        cost_to_go: NDArray[np.float32],
+        cost_to_go: NDArray[np.float32] | None,
         now: float,
     ) -> Choice:
         """Note what is visited by now, and say where to go.
@@ -167,7 +170,12 @@ class PatrolMission:
             pose: x, y [m], yaw [rad] of the robot in the map.
             cost_to_go: (rows, cols) float32, the planner's field from the robot on this map; inf where unreachable.
             now: monotonic time [s].
+
+        Raises:
+            ValueError: without the field of costs.
         """
+        if cost_to_go is None:
+            raise ValueError("a patrol needs the planner's field of costs")
         has_driven = self._visits.look(snapshot, pose[0], pose[1], now)
         self._snapshot, self._now = snapshot, now
         if self._rounds.start is None:
@@ -535,3 +543,19 @@ def max_safe_cost(clearance: float, robot: RobotConfig) -> int:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120.0 else f"{seconds / 60.0:.0f} min"
+
+
+def warm_up() -> None:
+    """Compile, or load, the kernels of patrols."""
+    robot, config = RobotConfig(), PatrolConfig()
+    shape = (80, 80)
+    occupancy, costmap = np.zeros(shape, np.int8), np.zeros(shape, np.uint8)
+    costs = np.zeros(shape, np.float32)
+    for array in (occupancy, costmap, costs):
+        array.flags.writeable = False
+    geometry = GridGeometry(0.05, (0.0, 0.0), shape)
+    for router in (PatrolRouter.COVERAGE, PatrolRouter.FRONTIER, PatrolRouter.RANDOM):
+        mission = PatrolMission(PatrolRequest(router=router), config, robot)
+        for seq, x in ((1, 1.0), (2, 1.5)):
+            snapshot = MapSnapshot(1, seq, 0.0, geometry, occupancy, costmap, 1.0)
+            mission.choose(snapshot, (x, 2.0, 0.0), costs, float(seq))

@@ -2,14 +2,24 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from rhino_actors import exploration, planning
-from rhino_actors.config import ExplorerConfig, RobotConfig
-from rhino_actors.exploration import frontier, tour, travel, views
+from rhino_actors.config import ExplorerConfig, PatrolConfig, RobotConfig
+from rhino_actors.exploration import (
+    frontier,
+    patrol_points,
+    patrol_routers,
+    tour,
+    travel,
+    views,
+    visitation,
+)
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.missions import PatrolPoint, PatrolRequest, PatrolRouter
 from rhino_actors.planning import astar, coarse, guided, jps, path, search
 
 
 def compiled():
     modules = (search, astar, jps, guided, coarse, path, frontier, travel, views, tour)
+    modules += (visitation, patrol_routers, patrol_points)
     kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
     assert len(kernels) > 8
     return {(k.__module__, k.__name__): len(k.signatures) for k in kernels}
@@ -52,4 +62,11 @@ def test_nothing_is_left_to_compile_after_the_warm_up():
             changed[2, 2] = -1
             snapshot = MapSnapshot(1, 2, 1.0, geometry, changed, array, 1.0)
             mission.choose(snapshot, (0.3, 0.3, 0.0), None, 1.0)
+        for router in PatrolRouter:
+            points = (PatrolPoint(0.3, 0.3),) if router is PatrolRouter.POINTS else ()
+            request = PatrolRequest(router=router, points=points)
+            patrol = exploration.PatrolMission(request, PatrolConfig(), RobotConfig())
+            for seq, x in ((3, 0.2), (4, 0.3)):
+                snapshot = MapSnapshot(1, seq, 1.0, geometry, known, array, 1.0)
+                patrol.choose(snapshot, (x, 0.3, 0.0), field, float(seq))
     assert compiled() == before
