@@ -14,6 +14,7 @@ from rhino_actors.exploration.attempts import Attempts
 from rhino_actors.exploration.frontier import FrontierMap
 from rhino_actors.exploration.goal_selection import Options, Picked, pick
 from rhino_actors.exploration.mission import Choice, Target
+from rhino_actors.exploration.room import Room
 from rhino_actors.exploration.travel import CoarseTravel
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import FrontierState, MissionPhase, SkippedTarget
@@ -68,11 +69,12 @@ class _Ground:
     snapshot: MapSnapshot | None = None
     frontiers: FrontierMap = field(default_factory=FrontierMap)
     travel: CoarseTravel = field(default_factory=CoarseTravel)
+    room: Room = field(default_factory=Room)
     inside: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
     # (rows, cols) of blocks to which a way over known floor led at some time of the mission.
     reached: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
 
-    def update(self, snapshot: MapSnapshot, polygon: Polygon) -> None:
+    def update(self, snapshot: MapSnapshot, polygon: Polygon, radius: float) -> None:
         """Take a map; on the grid of the one before, only what differs is looked at.
 
         The cells are compared: `MapSnapshot.changed` counts from the newest map that the actor read, which need not be
@@ -86,6 +88,7 @@ class _Ground:
             )
         self.frontiers.update(snapshot.occupancy, changed)
         self.travel.update(snapshot.costmap, geometry.resolution, changed)
+        self.room.update(snapshot.occupancy, geometry.resolution, radius, changed)
         if old is None or old.geometry != geometry:
             if len(polygon):
                 self.inside = area.cells_inside(polygon, geometry)
@@ -185,7 +188,7 @@ class ExploreMission:
             known, place, last = self._last
             if known is snapshot and math.dist(place, pose[:2]) <= UNMOVED_M:
                 return last
-        self._ground.update(snapshot, self._polygon)
+        self._ground.update(snapshot, self._polygon, self._robot.inscribed_radius)
         picked = self._pick(snapshot, pose, cost_to_go, now)
         choice = self._decide(picked, snapshot, now)
         self._last = (snapshot, pose[:2], dataclasses.replace(choice, target=None))
@@ -200,9 +203,8 @@ class ExploreMission:
     ) -> Picked:
         geometry, ground = snapshot.geometry, self._ground
         self._attempts.look(snapshot, now)
-        coarse = ground.travel.from_robot(
-            *geometry.cell_from_world(pose[0], pose[1]), self._robot.inscribed_radius + 0.3
-        )
+        at, near = geometry.cell_from_world(pose[0], pose[1]), self._robot.inscribed_radius + 0.3
+        coarse = ground.travel.from_robot(*at, near)
         aim = self._aim
         picked = pick(
             snapshot,
@@ -214,6 +216,8 @@ class ExploreMission:
             pose=pose,
             inside=ground.inside,
             reached=ground.reached,
+            tight=ground.room.tight,
+            room=ground.room.reachable(*at, near),
             attempts=self._attempts,
             now=now,
             aim=None if aim is None else (aim.frontier_x, aim.frontier_y),

@@ -23,7 +23,8 @@ LOOK_SHARE = 0.7  # to this share of the sensor's range
 AIM_REACH_M = 0.4  # a part this near to where the target's frontier was is still it
 BATCH = 40  # parts, the nearest first, of which the new floor is computed at a time
 THROUGH_UNKNOWN_M = 5.0  # what a way over floor never seen counts more
-TURN_M = 0.3  # what turning round counts
+TURN_M = 1.0  # what turning round counts: it takes as long as driving so far
+CLOSED_M2 = 1.0  # known floor behind a closed way, from which on the way is missed
 
 
 class SkipReason(StrEnum):
@@ -95,6 +96,8 @@ def pick(
     pose: tuple[float, float, float],
     inside: NDArray[np.bool_],
     reached: NDArray[np.bool_],
+    tight: NDArray[np.uint8],
+    room: NDArray[np.bool_],
     attempts: Attempts,
     now: float,
     aim: tuple[float, float] | None,
@@ -111,6 +114,8 @@ def pick(
         pose: x, y [m], yaw [rad] of the robot.
         inside: (rows, cols) where frontiers and targets may lie; (0, 0): everywhere.
         reached: blocks to which a way led at some time.
+        tight: (rows, cols), `Room.tight`.
+        room: blocks that `Room.reachable` gives: unknown floor elsewhere is not worth seeing.
         attempts: what was tried in vain.
         now: [s] monotonic.
         aim: x, y [m] of the frontier that the target in force is for.
@@ -150,8 +155,9 @@ def pick(
             reason = SkipReason.STAYS_UNSEEN if tried else SkipReason.NO_SAFE_CELL
             skipped.append((i, reason))
         elif level == views.CUT_OFF:
-            blocks = places[i][places[i, :, 0] >= 0] // ways.block
-            led = bool(reached[blocks[:, 0], blocks[:, 1]].any())
+            stands = places[i][places[i, :, 0] >= 0]
+            led = reached[stands[:, 0] // ways.block, stands[:, 1] // ways.block]
+            led = any(ways.area_around(stand) >= CLOSED_M2 for stand in stands[led])
             skipped.append((i, SkipReason.WAY_CLOSED if led else SkipReason.UNREACHABLE))
         else:
             left, again, why = (
@@ -174,7 +180,13 @@ def pick(
         for begin in range(0, len(of), BATCH):
             batch = of[begin : begin + BATCH]
             gains = views.seen_area(
-                np.ascontiguousarray(places[batch].reshape(-1, 2)), occupancy, inside, reach
+                np.ascontiguousarray(places[batch].reshape(-1, 2)),
+                occupancy,
+                inside,
+                reach,
+                tight,
+                room,
+                ways.block,
             ).reshape(len(batch), -1)
             gains *= resolution * resolution
             most = gains.max(axis=1)

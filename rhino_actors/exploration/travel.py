@@ -77,6 +77,12 @@ class CoarseTravel:
             costs[i, i + 1 :] = field[places[i + 1 :, 0], places[i + 1 :, 1]]
         return np.maximum(costs, costs.T)
 
+    def area_around(self, cell: NDArray[np.int32]) -> float:
+        """Return how much floor [m2] can be got to from a cell (row, col)."""
+        sources = (cell[None] // self.block).astype(np.int32)
+        field = self._flood(sources, np.empty((0, 2), np.int32), math.inf)
+        return float(np.count_nonzero(np.isfinite(field))) * (self.block * self._resolution) ** 2
+
     def _flood(
         self, sources: NDArray[np.int32], targets: NDArray[np.int32], limit: float
     ) -> NDArray[np.float32]:

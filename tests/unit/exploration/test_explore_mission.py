@@ -350,6 +350,22 @@ def test_map_that_grows_to_any_side_keeps_what_is_known_of_ways() -> None:
     assert {s.reason for s in choice.skipped} == {SkipReason.WAY_CLOSED}
 
 
+def test_pocket_that_drifting_walls_close_does_not_make_the_end_blocked() -> None:
+    exploring = Exploring()
+    occupancy = _closed_room()
+    occupancy[50:57, 49] = OCCUPIED
+    occupancy[49, 49:57] = OCCUPIED
+    occupancy[49, 50:56] = FREE  # a way into a corner of 0.7 m
+    occupancy[54:57, 54:57] = UNKNOWN
+    assert exploring.look(occupancy, 0.0).target is None, "0.09 m2 are too little"
+    closed = occupancy.copy()
+    closed[49, 50:56] = OCCUPIED
+    exploring.look(closed, 1.0)
+    choice = exploring.look(closed, 3.0)
+    assert choice.is_complete and not choice.gave_up
+    assert SkipReason.WAY_CLOSED not in {s.reason for s in choice.skipped}
+
+
 # cases
 
 
