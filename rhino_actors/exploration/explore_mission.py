@@ -216,13 +216,15 @@ class ExploreMission:
             pose=pose,
             inside=ground.inside,
             reached=ground.reached,
-            tight=ground.room.tight,
-            room=ground.room.reachable(*at, near),
+            room=ground.room.reachable(*at, round(near / geometry.resolution)),
             attempts=self._attempts,
             now=now,
             aim=None if aim is None else (aim.frontier_x, aim.frontier_y),
         )
-        ground.reached |= np.isfinite(coarse)
+        led = np.isfinite(coarse)
+        if cost_to_go is not None:  # coarse blocks lead through gaps that the body does not fit in
+            led &= ground.travel.blocks_of(np.isfinite(cost_to_go))
+        ground.reached |= led
         return picked
 
     def _decide(self, picked: Picked, snapshot: MapSnapshot, now: float) -> Choice:

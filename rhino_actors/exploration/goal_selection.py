@@ -24,6 +24,7 @@ AIM_REACH_M = 0.4  # a part this near to where the target's frontier was is stil
 BATCH = 40  # parts, the nearest first, of which the new floor is computed at a time
 THROUGH_UNKNOWN_M = 5.0  # what a way over floor never seen counts more
 TURN_M = 1.0  # what turning round counts: it takes as long as driving so far
+SWITCH_SHARE = 0.1  # of an order's cost: another must be this much shorter to leave the target
 CLOSED_M2 = 1.0  # known floor behind a closed way, from which on the way is missed
 
 
@@ -96,7 +97,6 @@ def pick(
     pose: tuple[float, float, float],
     inside: NDArray[np.bool_],
     reached: NDArray[np.bool_],
-    tight: NDArray[np.uint8],
     room: NDArray[np.bool_],
     attempts: Attempts,
     now: float,
@@ -114,8 +114,7 @@ def pick(
         pose: x, y [m], yaw [rad] of the robot.
         inside: (rows, cols) where frontiers and targets may lie; (0, 0): everywhere.
         reached: blocks to which a way led at some time.
-        tight: (rows, cols), `Room.tight`.
-        room: blocks that `Room.reachable` gives: unknown floor elsewhere is not worth seeing.
+        room: (rows, cols), of `Room.reachable`: unknown floor elsewhere is not worth seeing.
         attempts: what was tried in vain.
         now: [s] monotonic.
         aim: x, y [m] of the frontier that the target in force is for.
@@ -184,9 +183,7 @@ def pick(
                 occupancy,
                 inside,
                 reach,
-                tight,
                 room,
-                ways.block,
             ).reshape(len(batch), -1)
             gains *= resolution * resolution
             most = gains.max(axis=1)
@@ -300,7 +297,8 @@ def _first(
     best = int(np.argmin(totals))
     if aimed is not None:
         index = next(i for i, c in enumerate(few) if c is aimed)
-        if totals[index] - totals[best] <= config.switch_gain:
+        # The estimates of a long order waver more than those of a short one.
+        if totals[index] - totals[best] <= max(config.switch_gain, SWITCH_SHARE * totals[best]):
             best = index
     return few[best], few[best] is aimed, float(totals[best])
 

@@ -77,6 +77,16 @@ class CoarseTravel:
             costs[i, i + 1 :] = field[places[i + 1 :, 0], places[i + 1 :, 1]]
         return np.maximum(costs, costs.T)
 
+    def blocks_of(self, cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return the blocks in which any of some cells (rows, cols) lies."""
+        rows, cols = self._blocks.shape
+        padded = np.zeros((rows * self.block, cols * self.block), np.bool_)
+        padded[: cells.shape[0], : cells.shape[1]] = cells
+        found: NDArray[np.bool_] = padded.reshape(rows, self.block, cols, self.block).any(
+            axis=(1, 3)
+        )
+        return found
+
     def area_around(self, cell: NDArray[np.int32]) -> float:
         """Return how much floor [m2] can be got to from a cell (row, col)."""
         sources = (cell[None] // self.block).astype(np.int32)

@@ -12,8 +12,7 @@ from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE
 RAYS = 72
 ANGLES = 24  # of the places that are tried around a part of a frontier
 OCCUPIED_FROM = 50
-NO_CELLS = np.empty((0, 0), np.uint8)
-NO_BLOCKS = np.empty((0, 0), np.bool_)
+EVERYWHERE = np.empty((0, 0), np.bool_)
 # A place is good enough if it shows this share of the most that any place shows of the part.
 GOOD_SHARE = 0.7
 
@@ -85,9 +84,7 @@ def seen_area(
     occupancy: NDArray[np.int8],
     inside: NDArray[np.bool_],
     reach: float,
-    tight: NDArray[np.uint8] = NO_CELLS,
-    room: NDArray[np.bool_] = NO_BLOCKS,
-    block: int = 1,
+    room: NDArray[np.bool_] = EVERYWHERE,
 ) -> NDArray[np.float64]:
     """Return the unknown area (N,) [cells] that a sensor of range `reach` [cells] would see from places (N, 2).
 
@@ -98,12 +95,10 @@ def seen_area(
         occupancy: (rows, cols) int8.
         inside: (rows, cols), cells that count; (0, 0): all.
         reach: [cells].
-        tight: (rows, cols), cells that count are 0; (0, 0): all.
-        room: blocks of `block` cells that count; (0, 0): all.
-        block: [cells].
+        room: (rows, cols), cells that count; (0, 0): all.
     """
     areas: NDArray[np.float64] = _seen_area(
-        np.ascontiguousarray(places), occupancy, inside, float(reach), tight, room, block
+        np.ascontiguousarray(places), occupancy, inside, float(reach), room
     )
     return areas
 
@@ -265,7 +260,7 @@ def _standing_places(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def _seen_area(places, occupancy, inside, reach, tight, room, block):  # type: ignore[no-untyped-def]
+def _seen_area(places, occupancy, inside, reach, room):  # type: ignore[no-untyped-def]
     rows, cols = occupancy.shape
     areas = np.zeros(len(places))
     width = 2 * np.pi / RAYS
@@ -289,9 +284,7 @@ def _seen_area(places, occupancy, inside, reach, tight, room, block):  # type: i
                     break
                 if seen >= 0 or (inside.size and not inside[row, col]):
                     continue
-                if tight.size and tight[row, col]:
-                    continue
-                if not room.size or room[row // block, col // block]:
+                if not room.size or room[row, col]:
                     total += width * step
         areas[p] = total
     return areas
