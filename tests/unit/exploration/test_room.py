@@ -57,3 +57,14 @@ def test_a_window_that_changed_gives_the_same_as_the_whole_map():
         room.update(occupancy, RESOLUTION, RADIUS, window)
         fresh = room_of(occupancy)
         np.testing.assert_array_equal(room.reachable(5, 5, 5), fresh.reachable(5, 5, 5))
+
+
+def test_robot_that_is_squeezed_in_still_has_room_to_get_to():
+    occupancy = np.zeros((40, 40), np.int8)
+    occupancy[:, 20] = OCCUPIED
+    room = room_of(occupancy)
+    left = room.reachable(10, 5, 5)
+    assert left[10, 5] and not left[:, 20:].any()
+    assert room.reachable(10, 18, 5)[10, 5], "from where it is too near to the wall"
+    closed = room_of(np.full((40, 40), OCCUPIED, np.int8))
+    assert closed.reachable(10, 10, 5).all(), "that says nothing"
