@@ -35,6 +35,7 @@ from rhino_actors.errors import (
     RhinoError,
     RobotFallen,
 )
+from rhino_actors.exploration.area import check_in_reach
 from rhino_actors.exploration.mission import Choice, Mission, Target
 from rhino_actors.exploration.missions import make_mission
 from rhino_actors.exploration.trace import Trace
@@ -247,7 +248,7 @@ class ExplorerActor:
         """Start exploring. Without a map, or while the robot's place in it is not known, the mission waits for it.
 
         Raises:
-            InvalidRequest: a value of the request cannot be used.
+            InvalidRequest: a value of the request cannot be used, or no floor known by now leads into its area.
             MissionRunning: one runs, or waits for its resume.
             ControlError: the robot may not be moved by this client now.
         """
@@ -266,6 +267,7 @@ class ExplorerActor:
             if self._status.state.is_active:
                 raise MissionRunning()
             mission = self._make(request, self._config)
+            await self._check_area(mission, request)
             rank = Rank.AGENT if rank is Rank.AGENT else Rank.MISSION
             epoch, stops = await self._claim(client, rank)
             now = time.monotonic()
@@ -290,6 +292,23 @@ class ExplorerActor:
             self._active.set()
             self._wake.set()
             return self._status
+
+    async def _check_area(self, mission: Mission, request: MissionRequest) -> None:
+        """Check that the robot gets into the area, as far as that is known now. Raises InvalidRequest."""
+        if not request.area:
+            return
+        robot = await call(self._platform.status.remote())
+        snapshot = await self._newest_map()
+        if snapshot is None or not snapshot.localised or robot.odometry is None:
+            return
+        if snapshot.occupancy.size > mission.exact_cells:
+            return
+        place = compose(snapshot.map_from_odom.as_tuple(), robot.odometry.pose.as_tuple())
+        try:
+            costs = await asyncio.to_thread(self._router.costs_from, snapshot, Pose2D(*place))
+        except PlanningError:
+            return  # the mission waits for a start
+        check_in_reach(request.area, snapshot, costs)
 
     @ray.method
     async def stop(self, client: str) -> MissionStatus:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import PatrolConfig, RobotConfig
+from rhino_actors.exploration.area import cells_inside
 from rhino_actors.exploration.mission import Choice, Target
 from rhino_actors.exploration.patrol_picture import patrol_picture, visit_age_image
 from rhino_actors.exploration.patrol_points import PointTour
@@ -19,7 +20,7 @@ from rhino_actors.exploration.patrol_routers import (
     random_goal,
     ways,
 )
-from rhino_actors.exploration.visitation import Survey, VisitationGrid, polygon_mask
+from rhino_actors.exploration.visitation import Survey, VisitationGrid
 from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE, GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     MissionPhase,
@@ -463,7 +464,7 @@ class PatrolMission:
         if not self._request.area:
             return None
         if self._area is None or self._area[0] != geometry:
-            self._area = (geometry, polygon_mask(self._request.area, geometry))
+            self._area = (geometry, cells_inside(self._request.area, geometry))
         return self._area[1]
 
     def _refresh(self, snapshot: MapSnapshot, cost_to_go: NDArray[np.float32]) -> None:

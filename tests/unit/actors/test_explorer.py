@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -184,6 +185,8 @@ class Mapper(ScriptedMapper):
 class FakeMission:
     """Proposes what the test gives it, and remembers what it was told."""
 
+    exact_cells = sys.maxsize
+
     def __init__(self) -> None:
         self.goal_id = 0
         self.next: list[Choice] = []
@@ -306,6 +309,29 @@ async def test_it_sends_the_robot_to_the_frontier_as_a_mission(scene: Scene) -> 
     goal = scene.planner.goals[0]
     assert (goal.client, goal.rank, goal.epoch) == ("explorer", Rank.MISSION, scene.platform.epoch)
     assert goal.x > 3.0
+
+
+async def test_an_area_that_cannot_be_got_into_is_refused_and_leaves_the_robot(
+    scene: Scene,
+) -> None:
+    beyond = (
+        (1.0, 4.2),
+        (3.0, 4.2),
+        (3.0, 6.0),
+        (1.0, 6.0),
+    )  # the wall is at 3.7 m, the door in the east
+    scene.show(door=False)
+    for start in (
+        scene.explorer.start("anna", Rank.HUMAN, ExploreRequest(area=beyond)),
+        scene.explorer.start_patrol("anna", Rank.HUMAN, PatrolRequest(area=beyond)),
+    ):
+        with pytest.raises(InvalidRequest, match="get into"):
+            await start
+    assert not scene.platform.claims and not scene.store.records
+    assert not (await scene.explorer.status()).state.is_active
+    inside = ((1.0, 1.0), (3.0, 1.0), (3.0, 6.0), (1.0, 6.0))
+    started = await scene.explorer.start("anna", Rank.HUMAN, ExploreRequest(area=inside))
+    assert started.state is MissionState.RUNNING
 
 
 async def test_it_is_complete_when_nothing_is_left_and_lets_go_of_the_robot(scene: Scene) -> None:
