@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rhino_actors.config import PatrolConfig, RobotConfig
 from rhino_actors.exploration.area import cells_inside
 from rhino_actors.exploration.mission import Choice, Target
-from rhino_actors.exploration.patrol_picture import patrol_picture, visit_age_image
+from rhino_actors.exploration.patrol_picture import visit_age_image
 from rhino_actors.exploration.patrol_points import PointTour
 from rhino_actors.exploration.patrol_routers import (
     PatrolGoal,
@@ -193,42 +193,13 @@ class PatrolMission:
             return self._choose_point(self._tour, snapshot, cost_to_go, now)
         return self._choose_place(snapshot, pose, cost_to_go, now, has_driven)
 
-    def heat(self, now: float) -> tuple[NDArray[np.uint8], GridGeometry] | None:
-        """Return the ages of the visits as a picture, and where it lies; None before the first look.
+    def heat(self, geometry: GridGeometry, now: float) -> NDArray[np.uint8]:
+        """Return the ages of the visits as colours: green just now, red when they expire.
 
         Returns:
             (rows, cols, 4) uint8 RGBA, row 0 at the lowest y as in the map, transparent where nothing was visited.
         """
-        if self._snapshot is None:
-            return None
-        geometry = self._snapshot.geometry
-        return visit_age_image(self._visits.ages(geometry, now), self._expiry), geometry
-
-    def picture(
-        self,
-        now: float,
-        trace: NDArray[np.float64],
-        robot: tuple[float, float, float] | None = None,
-    ) -> bytes | None:
-        """Return the map with the ages of the visits and the robot's trace as PNG; None before the first look.
-
-        Args:
-            now: monotonic time [s].
-            trace: (N, 2) x, y [m] in the map.
-            robot: x, y [m], yaw [rad] in the map.
-        """
-        if self._snapshot is None:
-            return None
-        aim = self._aim
-        return patrol_picture(
-            self._snapshot,
-            self._visits.ages(self._snapshot.geometry, now),
-            self._expiry,
-            trace,
-            robot=robot,
-            goal=(aim.x, aim.y) if aim is not None else None,
-            points=np.array([(p.x, p.y) for p in self._request.points]).reshape(-1, 2),
-        )
+        return visit_age_image(self._visits.ages(geometry, now), self._expiry)
 
     # Places that a router chooses.
 

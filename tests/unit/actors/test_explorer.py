@@ -29,7 +29,7 @@ from rhino_actors.errors import (
 )
 from rhino_actors.exploration.mission import Choice, Target
 from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, MapSnapshot
+from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     ExploreRequest,
     MissionKind,
@@ -217,6 +217,9 @@ class FakeMission:
 
     def refused(self, target: Target, now: float, reason: str) -> None:
         self.told.append(f"refused {target.x:g} {reason}")
+
+    def heat(self, geometry: GridGeometry, now: float) -> np.ndarray:
+        return np.zeros((*geometry.shape, 4), np.uint8)
 
 
 class Scene:
@@ -757,6 +760,20 @@ async def test_the_way_that_it_may_drive_ends_it(fake: Scene) -> None:
     ended = await fake.until(MissionState.TIME_LIMIT)
     assert ended.reason == "DISTANCE_LIMIT" and ended.distance == pytest.approx(1.2, abs=0.41)
     assert ended.trace is not None and np.isfinite(ended.trace).all() and len(ended.trace) > 3
+
+
+async def test_a_charge_that_the_driver_has_not_heard_of_yet_ends_nothing(
+    fake: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer_module, "LOW_BATTERY_S", 0.0)
+    fake.platform.battery = 0.0
+    await fake.explorer.start("anna")
+    await fake.looks()
+    assert (await fake.explorer.status()).state is MissionState.RUNNING
+    fake.platform.battery = 87.0
+    await fake.looks()
+    fake.platform.battery = 0.0  # now it is believed
+    await fake.until(MissionState.LOW_BATTERY)
 
 
 @pytest.mark.parametrize(("asked", "charge"), [(None, 14.0), (50.0, 49.0)])

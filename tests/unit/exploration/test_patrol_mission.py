@@ -409,20 +409,15 @@ def test_a_point_is_driven_to_again_after_a_person_took_over() -> None:
 # Pictures.
 
 
-def test_pictures_show_what_was_visited() -> None:
+def test_its_heat_shows_what_was_visited() -> None:
     patrol = Patrolling()
-    assert patrol.mission.heat(0.0) is None
-    assert patrol.mission.picture(0.0, np.zeros((0, 2))) is None
+    geometry = patrol.snapshot.geometry
+    assert not patrol.mission.heat(geometry, 0.0).any()
     patrol.look()
-    heat = patrol.mission.heat(patrol.now)
-    assert heat is not None
-    image, geometry = heat
+    image = patrol.mission.heat(geometry, patrol.now)
     assert image.shape == (*geometry.shape, 4) and image.dtype == np.uint8
     row, col = geometry.cell_from_world(2.0, 2.0)
     assert image[row, col, 3] > 0 and image[5, 5, 3] == 0
-    trace = np.array([[1.0, 2.0], [2.0, 2.0]])
-    png = patrol.mission.picture(patrol.now, trace, (2.0, 2.0, 0.5))
-    assert png is not None and png.startswith(b"\x89PNG")
 
 
 def test_an_expiry_of_its_own_counts() -> None:
