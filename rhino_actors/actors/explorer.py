@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import math
+import threading
 import time
 import uuid
 from collections import deque
@@ -35,6 +36,7 @@ from rhino_actors.errors import (
     RhinoError,
     RobotFallen,
 )
+from rhino_actors.exploration.area import check_in_reach
 from rhino_actors.exploration.mission import Choice, Mission, Target
 from rhino_actors.exploration.missions import make_mission
 from rhino_actors.exploration.trace import Trace
@@ -120,6 +122,7 @@ class _Run:
     trouble: str = ""  # code of what it waits for
     low_since: float | None = None  # [s]
     written_at: float = -math.inf  # [s]
+    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)  # at the mission
 
     def elapsed(self, now: float) -> float:
         """Return how long it has run, pauses left out [s]."""
@@ -160,6 +163,7 @@ class ExplorerActor:
         self._active = asyncio.Event()  # a mission runs or is paused
         self._maps = MapFollower(mapper)
         self._map: MapSnapshot | None = None
+        self._knows_battery = False
         self._log = MissionLog(config.robot.name, poi_store, mapper)
         self._status = MissionStatus()
         if was_restarted is None:
@@ -247,7 +251,7 @@ class ExplorerActor:
         """Start exploring. Without a map, or while the robot's place in it is not known, the mission waits for it.
 
         Raises:
-            InvalidRequest: a value of the request cannot be used.
+            InvalidRequest: a value of the request cannot be used, or no floor known by now leads into its area.
             MissionRunning: one runs, or waits for its resume.
             ControlError: the robot may not be moved by this client now.
         """
@@ -266,6 +270,7 @@ class ExplorerActor:
             if self._status.state.is_active:
                 raise MissionRunning()
             mission = self._make(request, self._config)
+            await self._check_area(mission, request)
             rank = Rank.AGENT if rank is Rank.AGENT else Rank.MISSION
             epoch, stops = await self._claim(client, rank)
             now = time.monotonic()
@@ -290,6 +295,23 @@ class ExplorerActor:
             self._active.set()
             self._wake.set()
             return self._status
+
+    async def _check_area(self, mission: Mission, request: MissionRequest) -> None:
+        """Check that the robot gets into the area, as far as that is known now. Raises InvalidRequest."""
+        if not request.area:
+            return
+        robot = await call(self._platform.status.remote())
+        snapshot = await self._newest_map()
+        if snapshot is None or not snapshot.localised or robot.odometry is None:
+            return
+        if snapshot.occupancy.size > mission.exact_cells:
+            return
+        place = compose(snapshot.map_from_odom.as_tuple(), robot.odometry.pose.as_tuple())
+        try:
+            costs = await asyncio.to_thread(self._router.costs_from, snapshot, Pose2D(*place))
+        except PlanningError:
+            return  # the mission waits for a start
+        check_in_reach(request.area, snapshot, costs)
 
     @ray.method
     async def stop(self, client: str) -> MissionStatus:
@@ -584,7 +606,9 @@ class ExplorerActor:
         limits, status, now = run.request.limits, self._status, time.monotonic()
         least = max(limits.min_battery or 0.0, self._config.explorer.min_battery)
         battery = robot.driver_state.battery
-        run.low_since = (run.low_since or now) if battery < least else None
+        self._knows_battery |= battery > 0.0  # a driver says 0 until it has heard of it
+        is_low = self._knows_battery and battery < least
+        run.low_since = (run.low_since or now) if is_low else None
         if run.low_since is not None and now - run.low_since >= LOW_BATTERY_S:
             text = f"The battery is at {battery:.0f} %, below {least:g} %."
             await self._finish(run, MissionState.LOW_BATTERY, "LOW_BATTERY", text)
@@ -604,9 +628,7 @@ class ExplorerActor:
         pose = run.place
         if pose is None:
             raise NotLocalised()
-        choice = await asyncio.to_thread(
-            self._choose, run.mission, snapshot, pose, time.monotonic()
-        )
+        choice = await asyncio.to_thread(self._choose, run, snapshot, pose, time.monotonic())
         if not self._goes_on(run):
             return
         before = run.request.skipped if isinstance(run.request, PatrolRequest) else ()
@@ -627,11 +649,12 @@ class ExplorerActor:
             text = choice.message or "Looking for where to go next."
             self._change(phase=choice.phase, message=text, goal=None)
 
-    def _choose(self, mission: Mission, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
+    def _choose(self, run: _Run, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
         """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
-        is_exact = snapshot.occupancy.size <= mission.exact_cells
+        is_exact = snapshot.occupancy.size <= run.mission.exact_cells
         costs = self._router.costs_from(snapshot, pose) if is_exact else None
-        return mission.choose(snapshot, pose.as_tuple(), costs, now)
+        with run.looking:
+            return run.mission.choose(snapshot, pose.as_tuple(), costs, now)
 
     def _complete(self, choice: Choice) -> Ending:
         if choice.gave_up:
@@ -895,7 +918,7 @@ class ExplorerActor:
         )
         draw = None
         if ended_at is not None:
-            draw = functools.partial(_draw, self._map, record, status, run.trace.points())
+            draw = functools.partial(_draw, self._map, record, status, run, run.written_at)
         self._log.put(record, draw)
 
     def _change(self, **changes: object) -> None:
@@ -909,12 +932,22 @@ class ExplorerActor:
 
 
 def _draw(
-    snapshot: MapSnapshot | None, record: MissionRecord, status: MissionStatus, trace: np.ndarray
+    snapshot: MapSnapshot | None,
+    record: MissionRecord,
+    status: MissionStatus,
+    run: _Run,
+    now: float,
 ) -> bytes:
     # Late: OpenCV takes a while to be imported, and is needed at the end of a mission only.
     from rhino_actors.viz.mission_picture import draw_mission
 
-    return draw_mission(snapshot, record, trace, home=status.home, area=status.area)
+    heat = None
+    if snapshot is not None:
+        with run.looking:
+            heat = run.mission.heat(snapshot.geometry, now)
+    return draw_mission(
+        snapshot, record, run.trace.points(), home=status.home, area=status.area, heat=heat
+    )
 
 
 def _distance(before: Pose2D | None, now: Pose2D) -> float:

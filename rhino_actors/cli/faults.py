@@ -16,7 +16,7 @@ def fault_list() -> None:
     """List what is wrong on purpose, and what could be."""
     answer = call("GET", "/api/sim/faults")
     _print_faults(answer["faults"])
-    table = Table("fault", "does", "numbers (default), and after= and duration= [s]")
+    table = Table("fault", "does", "numbers (default), and after= and duration= (s)")
     for kind in answer["kinds"]:
         numbers = [
             f"{number['name']} {number['low']:g} to {number['high']:g}"

@@ -62,7 +62,7 @@ def map_load(
 @app.command("list")
 def map_list() -> None:
     """List the saved maps; * marks those whose coordinates the running map has."""
-    table = Table("", "name", "known [m2]", "cell [m]", "saved", "id")
+    table = Table("", "name", "known (m2)", "cell (m)", "saved", "id")
     for saved in call("GET", "/api/maps"):
         table.add_row(
             "*" if saved["in_force"] else "",

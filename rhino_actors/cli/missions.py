@@ -287,7 +287,7 @@ def _show(mission: dict[str, Any]) -> None:
     )
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
-    table = Table("at [s]", "x [m]", "y [m]", "label", "outcome", "[m]")
+    table = Table("at (s)", "x (m)", "y (m)", "label", "outcome", "driven (m)")
     for goal in mission["goals"]:
         table.add_row(
             f"{goal['started']:.0f}-{goal['ended']:.0f}",

@@ -19,7 +19,7 @@ KINDS = {".csv": "csv", ".geojson": "geojson", ".json": "geojson"}
 @app.command("list")
 def poi_list() -> None:
     """List the points of interest in their order."""
-    table = Table("label", "x [m]", "y [m]", "map", "id")
+    table = Table("label", "x (m)", "y (m)", "map", "id")
     pois = call("GET", "/api/pois")
     names = {saved["id"]: saved["name"] for saved in call("GET", "/api/maps")}
     for poi in pois:

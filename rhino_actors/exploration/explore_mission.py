@@ -262,6 +262,9 @@ class ExploreMission:
         self._aim = dataclasses.replace(aim, frontier_x=new.frontier_x, frontier_y=new.frontier_y)
         return True
 
+    def heat(self, geometry: GridGeometry, now: float) -> None:
+        """Return None: the map itself says what was seen."""
+
     def _tried(self, now: float, reason: str) -> None:
         aim, self._aim, self.goal_id, self._last = self._aim, None, 0, None
         if aim is not None and reason not in NOT_THE_TARGETS_FAULT:

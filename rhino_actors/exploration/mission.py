@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import MissionPhase, PatrolProgress, SkippedTarget
 
 
@@ -85,4 +85,8 @@ class Mission(Protocol):
 
     def refused(self, target: Target, now: float, reason: str) -> None:
         """Note that the planner did not take a target; `reason` is its code."""
+        ...
+
+    def heat(self, geometry: GridGeometry, now: float) -> NDArray[np.uint8] | None:
+        """Return what it knows of each cell as colours over the map, (rows, cols, 4) uint8 RGBA; None: nothing."""
         ...

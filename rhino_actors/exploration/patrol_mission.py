@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import PatrolConfig, RobotConfig
+from rhino_actors.exploration.area import cells_inside
 from rhino_actors.exploration.mission import Choice, Target
-from rhino_actors.exploration.patrol_picture import patrol_picture, visit_age_image
+from rhino_actors.exploration.patrol_picture import visit_age_image
 from rhino_actors.exploration.patrol_points import PointTour
 from rhino_actors.exploration.patrol_routers import (
     PatrolGoal,
@@ -19,7 +20,7 @@ from rhino_actors.exploration.patrol_routers import (
     random_goal,
     ways,
 )
-from rhino_actors.exploration.visitation import Survey, VisitationGrid, polygon_mask
+from rhino_actors.exploration.visitation import Survey, VisitationGrid
 from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE, GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     MissionPhase,
@@ -34,6 +35,9 @@ PASSED_SHARE = 0.5
 MIN_DUE_AGE_S = 1.0  # what is visited at this moment is never due
 PROGRESS_PERIOD_S = 2.0  # how often the progress is looked at while driving
 MAX_BACKOFF = 8  # times retry_s, for a place that fails again and again
+# With less of the round's floor in reach, and all of that visited, the way to the rest is blocked.
+CUT_OFF_SHARE = 0.7
+IN_VIEW_S = 2.0  # with nothing left alone for longer, the robot sees it all from where it stands
 # A place that failed is free again when so much floor around it changed.
 PATCH_RADIUS_M = 1.0
 PATCH_CHANGE_M2 = 0.04
@@ -71,6 +75,8 @@ class _Rounds:
     done: int = 0
     share: float = 0.0  # of the present one, 0..1
     first_start: float = 0.0
+    floor: int = 0  # [cells] most that could be reached in the present one
+    cut_since: float | None = None  # [s] since when the way to most of it is blocked
 
 
 class PatrolMission:
@@ -192,42 +198,13 @@ class PatrolMission:
             return self._choose_point(self._tour, snapshot, cost_to_go, now)
         return self._choose_place(snapshot, pose, cost_to_go, now, has_driven)
 
-    def heat(self, now: float) -> tuple[NDArray[np.uint8], GridGeometry] | None:
-        """Return the ages of the visits as a picture, and where it lies; None before the first look.
+    def heat(self, geometry: GridGeometry, now: float) -> NDArray[np.uint8]:
+        """Return the ages of the visits as colours: green just now, red when they expire.
 
         Returns:
             (rows, cols, 4) uint8 RGBA, row 0 at the lowest y as in the map, transparent where nothing was visited.
         """
-        if self._snapshot is None:
-            return None
-        geometry = self._snapshot.geometry
-        return visit_age_image(self._visits.ages(geometry, now), self._expiry), geometry
-
-    def picture(
-        self,
-        now: float,
-        trace: NDArray[np.float64],
-        robot: tuple[float, float, float] | None = None,
-    ) -> bytes | None:
-        """Return the map with the ages of the visits and the robot's trace as PNG; None before the first look.
-
-        Args:
-            now: monotonic time [s].
-            trace: (N, 2) x, y [m] in the map.
-            robot: x, y [m], yaw [rad] in the map.
-        """
-        if self._snapshot is None:
-            return None
-        aim = self._aim
-        return patrol_picture(
-            self._snapshot,
-            self._visits.ages(self._snapshot.geometry, now),
-            self._expiry,
-            trace,
-            robot=robot,
-            goal=(aim.x, aim.y) if aim is not None else None,
-            points=np.array([(p.x, p.y) for p in self._request.points]).reshape(-1, 2),
-        )
+        return visit_age_image(self._visits.ages(geometry, now), self._expiry)
 
     # Places that a router chooses.
 
@@ -245,9 +222,16 @@ class PatrolMission:
         had_goal = self.goal_id != 0
         survey, tree = self._survey(snapshot, cost_to_go, now)
         excluded = self._excluded(survey)
+        is_cut_off = self._is_cut_off(survey, excluded, now)
+        if is_cut_off and survey.worst_idleness < IN_VIEW_S:
+            if had_goal:
+                self._let_go()
+            self._note(survey)
+            text = "The way to the rest of the floor is blocked."
+            return self._choice(phase=MissionPhase.WAITING, message=text, drop=had_goal)
         loops = self._request.loops
         is_over = loops is not None and self._rounds.done >= loops
-        if is_over or self._ends_round(survey, excluded, now):
+        if is_over or (not is_cut_off and self._ends_round(survey, excluded, now)):
             if loops is not None and self._rounds.done >= loops:
                 text = f"All was visited {loops} times." if loops > 1 else "All was visited."
                 self._note(survey)
@@ -304,6 +288,17 @@ class PatrolMission:
         seen = self._visits.last_visit(self._snapshot.geometry, *cell)
         return seen is not None and seen >= aim.since - 1e-3  # times are kept in float32
 
+    def _is_cut_off(self, survey: Survey, excluded: NDArray[np.bool_], now: float) -> bool:
+        """Say whether all in reach was visited, and the rest is out of reach; for `blocked_after_s` at most."""
+        total, rounds = int(survey.safe[~excluded].sum()), self._rounds
+        rounds.floor = max(rounds.floor, total)
+        if survey.pending[~excluded].any() or total >= CUT_OFF_SHARE * rounds.floor:
+            rounds.cut_since = None
+            return False
+        if rounds.cut_since is None:
+            rounds.cut_since = now
+        return now - rounds.cut_since < self._config.blocked_after_s
+
     def _ends_round(self, survey: Survey, excluded: NDArray[np.bool_], now: float) -> bool:
         """Say whether all that can be visited was, since the round began; then the next one begins."""
         can_be = ~excluded
@@ -314,6 +309,7 @@ class PatrolMission:
             return False
         self._rounds.done += 1
         self._rounds.start, self._rounds.share = now, 0.0
+        self._rounds.floor, self._rounds.cut_since = total, None
         return True
 
     def _nothing(self, survey: Survey, now: float, drop: bool) -> Choice:
@@ -463,7 +459,7 @@ class PatrolMission:
         if not self._request.area:
             return None
         if self._area is None or self._area[0] != geometry:
-            self._area = (geometry, polygon_mask(self._request.area, geometry))
+            self._area = (geometry, cells_inside(self._request.area, geometry))
         return self._area[1]
 
     def _refresh(self, snapshot: MapSnapshot, cost_to_go: NDArray[np.float32]) -> None:

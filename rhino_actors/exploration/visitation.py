@@ -375,24 +375,6 @@ def block_cells(radius: float, resolution: float) -> int:
     return min(TILE_CELLS, 1 << math.floor(math.log2(wanted) + 1e-9))
 
 
-def polygon_mask(
-    area: tuple[tuple[float, float], ...], geometry: GridGeometry
-) -> NDArray[np.bool_]:
-    """Return which cells have their centre inside a polygon x, y [m], by the even-odd rule; (rows, cols) bool."""
-    mask = np.zeros(geometry.shape, np.bool_)
-    corners = np.array(area, np.float64)
-    ends = np.roll(corners, -1, axis=0)
-    centres = geometry.origin[0] + (np.arange(geometry.shape[1]) + 0.5) * geometry.resolution
-    for row in range(geometry.shape[0]):
-        y = geometry.origin[1] + (row + 0.5) * geometry.resolution
-        crossing = (corners[:, 1] > y) != (ends[:, 1] > y)
-        if crossing.any():
-            a, b = corners[crossing], ends[crossing]
-            x = np.sort(a[:, 0] + (y - a[:, 1]) * (b[:, 0] - a[:, 0]) / (b[:, 1] - a[:, 1]))
-            mask[row] = np.searchsorted(x, centres) % 2 == 1
-    return mask
-
-
 def _tile(snapshot: MapSnapshot, tile: tuple[int, int]) -> NDArray[np.int8]:
     """Return the occupancy of a tile of the lattice, unknown where the map has none."""
     cells = np.full((TILE_CELLS, TILE_CELLS), -1, np.int8)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import MissionGoal, MissionKind, MissionRecord
+from rhino_actors.messages.missions import MissionGoal, MissionRecord
 
 VISIT_RADIUS = 0.5  # [m] around the way driven that counts as visited
 
@@ -18,7 +18,6 @@ _LONG_SIDE = 1200  # [px] of the picture, about
 _MAX_SCALE = 8  # [px] per cell
 _MARGIN = 12  # [px]
 _HEAD = 30  # [px] for the line of text
-_MANY_VISITS = 8  # the heat's colours end here
 
 _FAR = 30_000  # [px] OpenCV takes no coordinates of any size
 
@@ -70,11 +69,12 @@ def draw_mission(
     *,
     home: Pose2D | None = None,
     area: Sequence[tuple[float, float]] = (),
+    heat: NDArray[np.uint8] | None = None,
 ) -> bytes:
     """Return a PNG: the map as it was known, the way driven, goals, and what was left.
 
     Reached goals are green rings, failed ones red, what was skipped is an orange cross, the start a green square, the
-    end a red dot, the area's outline purple. A patrol's picture shows how often each place was visited as colours.
+    end a red dot, the area's outline purple.
 
     Args:
         snapshot: the newest map; None: there was none.
@@ -82,15 +82,16 @@ def draw_mission(
         trace: (N, 2) x, y [m] in the map, broken where a row is NaN.
         home: where it started, in the map.
         area: corners x, y [m] of the area that it kept to.
+        heat: (rows, cols, 4) uint8 RGBA, colours over the map's cells, as the ages of a patrol's visits; None: none.
     """
     if snapshot is None or snapshot.is_empty:
         image = np.full((120, 640, 3), _UNKNOWN, np.uint8)
         return _png(_with_head(image, record))
     view = _View.of(snapshot, trace)
-    image = view.enlarge(_floor(snapshot)[view.rows, view.cols])
-    if record.kind is MissionKind.PATROL:
-        counts = visit_counts(trace, snapshot.geometry)[view.rows, view.cols]
-        image = _with_heat(image, view.enlarge(counts))
+    floor = _floor(snapshot)
+    if heat is not None:
+        floor = _with_heat(floor, heat)
+    image = view.enlarge(floor[view.rows, view.cols])
     if len(area) >= 3:
         corners = np.array([view.pixel(x, y) for x, y in area], np.int32)
         cv2.polylines(image, [corners], True, _AREA, 2, cv2.LINE_AA)
@@ -157,13 +158,11 @@ def _floor(snapshot: MapSnapshot) -> NDArray[np.uint8]:
     return image
 
 
-def _with_heat(image: NDArray[np.uint8], counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    share = np.minimum(counts.astype(np.float32) / _MANY_VISITS, 1.0)
-    colors = cv2.applyColorMap((60.0 + 195.0 * share).astype(np.uint8), cv2.COLORMAP_TURBO)
-    blended = cv2.addWeighted(image, 0.45, colors, 0.55, 0.0)
-    visited = (counts > 0) & (image[..., 0] > 100)  # walls stay dark
-    shown: NDArray[np.uint8] = np.where(visited[..., None], blended, image)
-    return np.ascontiguousarray(shown)
+def _with_heat(image: NDArray[np.uint8], heat: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    alpha = heat[..., 3:].astype(np.float32) / 255.0
+    alpha[image[..., 0] < 100] = 0.0  # walls stay dark
+    blended: NDArray[np.uint8] = (image * (1.0 - alpha) + heat[..., 2::-1] * alpha).astype(np.uint8)
+    return blended
 
 
 def _mark_goal(image: NDArray[np.uint8], view: _View, goal: MissionGoal) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from rhino_actors.errors import (
 )
 from rhino_actors.exploration.mission import Choice, Target
 from rhino_actors.messages.geometry import Pose2D, Twist2D
-from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, MapSnapshot
+from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     ExploreRequest,
     MissionKind,
@@ -184,6 +185,8 @@ class Mapper(ScriptedMapper):
 class FakeMission:
     """Proposes what the test gives it, and remembers what it was told."""
 
+    exact_cells = sys.maxsize
+
     def __init__(self) -> None:
         self.goal_id = 0
         self.next: list[Choice] = []
@@ -214,6 +217,9 @@ class FakeMission:
 
     def refused(self, target: Target, now: float, reason: str) -> None:
         self.told.append(f"refused {target.x:g} {reason}")
+
+    def heat(self, geometry: GridGeometry, now: float) -> np.ndarray:
+        return np.zeros((*geometry.shape, 4), np.uint8)
 
 
 class Scene:
@@ -306,6 +312,29 @@ async def test_it_sends_the_robot_to_the_frontier_as_a_mission(scene: Scene) -> 
     goal = scene.planner.goals[0]
     assert (goal.client, goal.rank, goal.epoch) == ("explorer", Rank.MISSION, scene.platform.epoch)
     assert goal.x > 3.0
+
+
+async def test_an_area_that_cannot_be_got_into_is_refused_and_leaves_the_robot(
+    scene: Scene,
+) -> None:
+    beyond = (
+        (1.0, 4.2),
+        (3.0, 4.2),
+        (3.0, 6.0),
+        (1.0, 6.0),
+    )  # the wall is at 3.7 m, the door in the east
+    scene.show(door=False)
+    for start in (
+        scene.explorer.start("anna", Rank.HUMAN, ExploreRequest(area=beyond)),
+        scene.explorer.start_patrol("anna", Rank.HUMAN, PatrolRequest(area=beyond)),
+    ):
+        with pytest.raises(InvalidRequest, match="get into"):
+            await start
+    assert not scene.platform.claims and not scene.store.records
+    assert not (await scene.explorer.status()).state.is_active
+    inside = ((1.0, 1.0), (3.0, 1.0), (3.0, 6.0), (1.0, 6.0))
+    started = await scene.explorer.start("anna", Rank.HUMAN, ExploreRequest(area=inside))
+    assert started.state is MissionState.RUNNING
 
 
 async def test_it_is_complete_when_nothing_is_left_and_lets_go_of_the_robot(scene: Scene) -> None:
@@ -731,6 +760,20 @@ async def test_the_way_that_it_may_drive_ends_it(fake: Scene) -> None:
     ended = await fake.until(MissionState.TIME_LIMIT)
     assert ended.reason == "DISTANCE_LIMIT" and ended.distance == pytest.approx(1.2, abs=0.41)
     assert ended.trace is not None and np.isfinite(ended.trace).all() and len(ended.trace) > 3
+
+
+async def test_a_charge_that_the_driver_has_not_heard_of_yet_ends_nothing(
+    fake: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explorer_module, "LOW_BATTERY_S", 0.0)
+    fake.platform.battery = 0.0
+    await fake.explorer.start("anna")
+    await fake.looks()
+    assert (await fake.explorer.status()).state is MissionState.RUNNING
+    fake.platform.battery = 87.0
+    await fake.looks()
+    fake.platform.battery = 0.0  # now it is believed
+    await fake.until(MissionState.LOW_BATTERY)
 
 
 @pytest.mark.parametrize(("asked", "charge"), [(None, 14.0), (50.0, 49.0)])

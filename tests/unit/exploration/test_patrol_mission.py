@@ -221,6 +221,40 @@ def test_it_completes_after_its_rounds(router: PatrolRouter) -> None:
     assert choice.patrol.share_visited == 1.0
 
 
+@pytest.mark.parametrize("router", ROUTERS)
+def test_a_round_waits_for_the_rest_of_the_floor_when_a_door_closes(router: PatrolRouter) -> None:
+    patrol = Patrolling(two_rooms(), loops=1, router=router)
+    patrol.look()
+    for y in np.arange(0.4, 3.7, 0.4):
+        for x in np.arange(0.4, 3.9, 0.2):
+            patrol.place = (x, y)
+            patrol.look(0.3)
+    patrol.show(two_rooms(door=False))
+    for _ in range(20):
+        patrol.mission.forget_goal()
+        choice = patrol.look(0.1)
+        assert not choice.is_complete and choice.target is not None and choice.target.x < 4.0
+        assert choice.patrol is not None and choice.patrol.loops == 0
+    patrol.mission.forget_goal()
+    assert patrol.look(CONFIG.blocked_after_s + 1.0).is_complete, "the door stays closed"
+
+
+def test_it_waits_where_it_sees_all_that_is_in_reach() -> None:
+    patrol = Patrolling(loops=1)
+    patrol.look()
+    pen = room()
+    pen[20:60, 20:22] = pen[20:60, 58:60] = OCCUPIED
+    pen[20:22, 20:60] = pen[58:60, 20:60] = OCCUPIED
+    patrol.show(pen)
+    for x in np.arange(1.4, 2.7, 0.2):
+        for y in np.arange(1.4, 2.7, 0.2):
+            patrol.place = (x, y)
+            patrol.mission.forget_goal()
+            waits = patrol.look(0.01)
+    assert waits.phase is MissionPhase.WAITING and waits.target is None
+    assert "blocked" in waits.message and not waits.is_complete
+
+
 def test_goals_stay_in_the_area() -> None:
     area = ((1.0, 1.0), (3.0, 1.0), (3.0, 3.0), (1.0, 3.0))
     patrol = Patrolling(area=area)
@@ -409,20 +443,15 @@ def test_a_point_is_driven_to_again_after_a_person_took_over() -> None:
 # Pictures.
 
 
-def test_pictures_show_what_was_visited() -> None:
+def test_its_heat_shows_what_was_visited() -> None:
     patrol = Patrolling()
-    assert patrol.mission.heat(0.0) is None
-    assert patrol.mission.picture(0.0, np.zeros((0, 2))) is None
+    geometry = patrol.snapshot.geometry
+    assert not patrol.mission.heat(geometry, 0.0).any()
     patrol.look()
-    heat = patrol.mission.heat(patrol.now)
-    assert heat is not None
-    image, geometry = heat
+    image = patrol.mission.heat(geometry, patrol.now)
     assert image.shape == (*geometry.shape, 4) and image.dtype == np.uint8
     row, col = geometry.cell_from_world(2.0, 2.0)
     assert image[row, col, 3] > 0 and image[5, 5, 3] == 0
-    trace = np.array([[1.0, 2.0], [2.0, 2.0]])
-    png = patrol.mission.picture(patrol.now, trace, (2.0, 2.0, 0.5))
-    assert png is not None and png.startswith(b"\x89PNG")
 
 
 def test_an_expiry_of_its_own_counts() -> None:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rhino_actors.exploration.visitation import VisitationGrid, block_cells, polygon_mask
+from rhino_actors.exploration.area import cells_inside
+from rhino_actors.exploration.visitation import VisitationGrid, block_cells
 from rhino_actors.messages.grid import FREE, OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
 from tests.unit.exploration.patrol_maps import RESOLUTION, costs_from, room, snapshot_of, two_rooms
 
@@ -179,16 +180,8 @@ def test_safe_cells_are_free_reachable_clear_and_in_the_area() -> None:
     safe = (snapshot.costmap < 253) & (snapshot.occupancy == FREE) & np.isfinite(costs)
     assert everywhere.safe_cells == np.count_nonzero(safe)
     corners = ((1.0, 1.0), (2.0, 1.0), (2.0, 3.0), (1.0, 3.0))
-    area = polygon_mask(corners, snapshot.geometry)
+    area = cells_inside(corners, snapshot.geometry)
     assert _survey(grid, snapshot, 1.0, area=area).safe_cells == np.count_nonzero(safe & area)
-
-
-def test_a_polygon_holds_the_cells_whose_centre_it_holds() -> None:
-    geometry = GridGeometry(0.1, (-1.0, -2.0), (30, 20))
-    mask = polygon_mask(((-0.5, -1.5), (0.5, -1.5), (0.0, 0.5)), geometry)
-    assert mask[geometry.cell_from_world(0.0, -1.0)]
-    assert not mask[geometry.cell_from_world(0.45, 0.0)]
-    assert np.count_nonzero(mask) * 0.01 == pytest.approx(1.0, abs=0.08)
 
 
 @pytest.mark.parametrize(

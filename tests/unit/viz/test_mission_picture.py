@@ -95,13 +95,16 @@ def test_the_picture_shows_what_is_known_only_and_stays_small() -> None:
     assert 1150 < image.shape[1] < 1300 and image.shape[0] < 1300
 
 
-def test_a_patrol_is_coloured_where_it_came_by() -> None:
-    trace = np.array([[0.0, 0.0], [2.0, 0.0]])
-    plain = pixels(draw_mission(snapshot(room()), RECORD, trace))
-    patrol = pixels(draw_mission(snapshot(room()), replace(RECORD, kind=MissionKind.PATROL), trace))
-    differs = (plain[35:] != patrol[35:]).any(axis=2)
-    area = differs.sum() / 80.0**2  # m2 of the strip, 1 m wide and round at its ends
-    assert area == pytest.approx(2.0 * 1.0 + np.pi * 0.25, rel=0.15)
+def test_a_heat_colours_the_floor_where_it_says_so() -> None:
+    heat = np.zeros((40, 60, 4), np.uint8)
+    heat[5:15, 10:30] = (255, 0, 0, 255)
+    heat[0] = (255, 0, 0, 255)  # a wall
+    image = pixels(draw_mission(snapshot(room()), RECORD, NO_TRACE, heat=heat))
+    red = of_color(image, (0, 0, 255))
+    assert len(red) == 10 * 20 * 64
+    left, bottom = (700 - 480) // 2, 30 + 12 + 320
+    assert red.min(axis=0).tolist() == [left + 80, bottom - 120]
+    assert red.max(axis=0).tolist() == [left + 239, bottom - 41]
 
 
 @pytest.mark.parametrize(
