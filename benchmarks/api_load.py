@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import os
 import random
 import sys
 import tempfile
@@ -389,10 +390,14 @@ def main() -> int:
             if load.plan:
                 rhino.wait_for_map()
             rhino.post("/api/cmd/StandUp")
+            load_average = os.getloadavg()[0]
             report = run_load(rhino, load)
         finally:
             rhino.end()
-    print(f"{options.config}: {load}\n")
+    print(f"{options.config}: {load}")
+    print(
+        f"load average {load_average:.1f} before, {os.getloadavg()[0]:.1f} after; {os.cpu_count()} cores\n"
+    )
     print_report(report)
     return 1 if report.server_errors or report.open_after or report.stop_failed else 0
 

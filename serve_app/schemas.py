@@ -474,7 +474,7 @@ class Limits(Answer):
 class Patrol(Answer):
     router: PatrolRouter
     share_visited: float = Field(
-        description="of the safe area within the last expiry seconds, 0 to 1"
+        description="[1] of the safe area within the last expiry seconds, 0 to 1"
     )
     worst_idleness: float = Field(
         description="[s] since the longest unvisited reachable place was visited, or the start"
@@ -508,7 +508,7 @@ class Mission(Answer):
     skipped: list[Skipped] = Field(description="frontiers and points that were left")
     known_area: float = Field(description="[m2]")
     explored_share: float | None = Field(
-        None, description="of what is known and expected, 0 to 1; an estimate; null: not known"
+        None, description="[1] of what is known and expected, 0 to 1; an estimate; null: not known"
     )
     eta: float | None = Field(None, description="[s] to the end, an estimate; null: not known")
     distance: float = Field(description="[m] driven in this mission")
@@ -536,7 +536,7 @@ class MissionSummary(Answer):
     distance: float = Field(description="[m]")
     elapsed: float = Field(description="[s] of running")
     known_area: float = Field(description="[m2] at its end")
-    explored_share: float | None = Field(description="0 to 1; null: not known")
+    explored_share: float | None = Field(description="[1] 0 to 1; null: not known")
     goals_reached: int
     goals_failed: int
     map_id: str | None = Field(description="the saved map that it drove on; null: none")

@@ -22,9 +22,13 @@ ENDLESS = "(/events|/camera/stream)$"
 # What a schema cannot say: their values depend on each other, or on names that are known only while running.
 FURTHER_RULES = (
     "/cmd/{command}",  # numbers are those of Pose and Euler
+    "/explore/start",  # the corners enclose an area
     "/maps/import",  # the bytes must be a map
     "/maps/{map_id}/load",  # x and y, or neither
-    "/pois",  # the same
+    "/patrol/start",  # the same, and points are for one router
+    "/pois",  # x and y, or neither
+    "/pois/{poi_id}",  # the same, and something must change
+    "/pois/import",  # the text must be places
     "/sim/faults",  # the simulation has these faults
 )
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -147,8 +148,9 @@ def _examples() -> list[tuple[str, str, str | None]]:
     """Every curl line of the documents: method, path with query, body."""
     found = []
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for line in CURL.findall(document.read_text(encoding="utf-8")):
-            words = shlex.split(line)
+        text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+        for line in CURL.findall(text):
+            words = shlex.split(line, comments=True)
             method = words[words.index("-X") + 1] if "-X" in words else "GET"
             body = words[words.index("-d") + 1] if "-d" in words else None
             (url,) = [word for word in words if word.startswith("localhost:8000")]
@@ -161,6 +163,7 @@ def test_every_route_has_an_example_that_works() -> None:
     from fastapi.testclient import TestClient
 
     from serve_app.app import create_api
+    from tests.api.test_missions import RECORD
     from tests.api.world import World
 
     world = World()
@@ -182,10 +185,11 @@ def test_every_route_has_an_example_that_works() -> None:
             world.platform.add_frame()
             poi = client.post("/api/pois", json={"label": "x", "x": 0, "y": 0}).json()["id"]
             saved = client.post("/api/maps", json={"name": "first"}).json()["id"]
+            world.pois.missions["ID"] = (replace(RECORD, id="ID"), b"a picture")
             there = url.replace("pois/ID", f"pois/{poi}").replace("maps/ID", f"maps/{saved}")
             if "/map/tiles" in there:
                 there = there.partition("?")[0] + f"?since={world.mapper.current.epoch}-1"
-            answer = client.request(method, there, content=body)
+            answer = client.request(method, there, content=body and body.replace("POI-ID", poi))
             # 409: no mission runs that could be stopped; 503: no metrics without Ray.
             fine = answer.status_code < 400 or answer.status_code == 409 or route == "/metrics"
             assert fine, f"{method} {url}: {answer.text}"

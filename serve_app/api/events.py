@@ -48,7 +48,7 @@ async def events(
             yield ServerSentEvent(event=event.name, id=event.id, raw_data=event.data)
 
 
-@server_router.get("/api/control/health", include_in_schema=False)
+@server_router.get("/api/control/health", include_in_schema=False, response_model_exclude_none=True)
 async def control_health() -> Health:
     """Say that the server of driving and stopping answers; open to everyone."""
     return Health(status="ok")

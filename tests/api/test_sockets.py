@@ -17,6 +17,7 @@ from serve_app.access import Access
 from serve_app.app import create_api, create_control
 from serve_app.events import Event, Mailbox
 from serve_app.refusals import RefusalLog
+from serve_app.security import TOKEN_COOKIE, session_value
 from serve_app.socket_session import Closing, Session
 from serve_app.stream_schemas import AnswerMessage, EventMessage, HelloMessage
 from tests.api.conftest import BASE_URL
@@ -203,7 +204,8 @@ def test_other_sites_and_strangers_get_no_socket() -> None:
             with pytest.raises(WebSocketDisconnect):
                 with client.websocket_connect(WS + "/api/ws", headers=headers) as socket:
                     socket.receive_json()
-        cookie = {"origin": BASE_URL, "cookie": "rhino_token=secret"}
+        session = f"{TOKEN_COOKIE}={session_value('secret')}"
+        cookie = {"origin": BASE_URL, "cookie": session}
         with client.websocket_connect(WS + "/api/ws", headers=cookie) as socket:
             assert socket.receive_json()["type"] == "hello"
 
