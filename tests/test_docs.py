@@ -147,7 +147,8 @@ def _examples() -> list[tuple[str, str, str | None]]:
     """Every curl line of the documents: method, path with query, body."""
     found = []
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        for line in CURL.findall(document.read_text(encoding="utf-8")):
+        text = document.read_text(encoding="utf-8").replace("\\\n", " ")  # a line that goes on is one
+        for line in CURL.findall(text):
             words = shlex.split(line)
             method = words[words.index("-X") + 1] if "-X" in words else "GET"
             body = words[words.index("-d") + 1] if "-d" in words else None
@@ -183,6 +184,8 @@ def test_every_route_has_an_example_that_works() -> None:
             poi = client.post("/api/pois", json={"label": "x", "x": 0, "y": 0}).json()["id"]
             saved = client.post("/api/maps", json={"name": "first"}).json()["id"]
             there = url.replace("pois/ID", f"pois/{poi}").replace("maps/ID", f"maps/{saved}")
+            if body:
+                body = body.replace("POI-ID", poi)
             if "/map/tiles" in there:
                 there = there.partition("?")[0] + f"?since={world.mapper.current.epoch}-1"
             answer = client.request(method, there, content=body)
