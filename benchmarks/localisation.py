@@ -242,7 +242,9 @@ def main() -> None:
     parser.add_argument(
         "--strange", nargs="+", choices=sorted(WORLDS), help="on the maps of these worlds"
     )
-    parser.add_argument("--loop-seeds", nargs="+", type=int, default=(1, 2), help="loops of a world")
+    parser.add_argument(
+        "--loop-seeds", nargs="+", type=int, default=(1, 2), help="loops of a world"
+    )
     parser.add_argument(
         "--modes", nargs="+", type=DriftMode, choices=tuple(DriftMode), default=tuple(DriftMode)
     )

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -147,7 +148,9 @@ def _examples() -> list[tuple[str, str, str | None]]:
     """Every curl line of the documents: method, path with query, body."""
     found = []
     for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
-        text = document.read_text(encoding="utf-8").replace("\\\n", " ")  # a line that goes on is one
+        text = document.read_text(encoding="utf-8").replace(
+            "\\\n", " "
+        )  # a line that goes on is one
         for line in CURL.findall(text):
             words = shlex.split(line)
             method = words[words.index("-X") + 1] if "-X" in words else "GET"
@@ -162,6 +165,7 @@ def test_every_route_has_an_example_that_works() -> None:
     from fastapi.testclient import TestClient
 
     from serve_app.app import create_api
+    from tests.api.test_missions import RECORD
     from tests.api.world import World
 
     world = World()
@@ -181,6 +185,7 @@ def test_every_route_has_an_example_that_works() -> None:
                 continue
             world.reset()
             world.platform.add_frame()
+            world.pois.missions["ID"] = (replace(RECORD, id="ID"), b"a picture")
             poi = client.post("/api/pois", json={"label": "x", "x": 0, "y": 0}).json()["id"]
             saved = client.post("/api/maps", json={"name": "first"}).json()["id"]
             there = url.replace("pois/ID", f"pois/{poi}").replace("maps/ID", f"maps/{saved}")

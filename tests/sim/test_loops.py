@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from benchmarks.navigation import Navigator, Robot, make_config, make_router, wait_for_map
+from benchmarks.lockstep import Navigator, Robot, make_config, make_router, wait_for_map
 from rhino_actors.drivers.mujoco.worlds import make_world
 from rhino_actors.mapping.loop_closure import LoopOptions
 from rhino_actors.mapping.loop_mapping import LoopMapping
