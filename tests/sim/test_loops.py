@@ -16,7 +16,7 @@ from rhino_actors.messages.localisation import DriftMode
 from rhino_actors.messages.navigation import GoalRequest, NavState
 from tests.unit.mapping.lookalike import WORLDS, drive
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
 GOALS = ((5.9, 3.1), (0.2, 0.0), (5.9, 3.1), (0.2, 0.0))
 
