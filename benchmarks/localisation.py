@@ -4,6 +4,7 @@
     python -m benchmarks.localisation --worlds office --starts 3 fewer
     python -m benchmarks.localisation --strange maze --starts 4  on a map of another world: no answer is right
     python -m benchmarks.localisation --loops                    loops of 120 m, with and without correction
+    python -m benchmarks.localisation --loops --worlds office --loop-seeds 2 3 --modes none loops
 
 Drives are simulated once and kept in the folder of --drives, about 2 MB each. A start counts as found when the first
 answer is within 0.15 m and 3 degrees and no later one up to the end of the drive is a wrong one: farther off than
@@ -241,19 +242,24 @@ def main() -> None:
     parser.add_argument(
         "--strange", nargs="+", choices=sorted(WORLDS), help="on the maps of these worlds"
     )
-    parser.add_argument("--loop-seeds", type=int, default=2, help="loops of each world")
+    parser.add_argument(
+        "--loop-seeds", nargs="+", type=int, default=(1, 2), help="loops of a world"
+    )
+    parser.add_argument(
+        "--modes", nargs="+", type=DriftMode, choices=tuple(DriftMode), default=tuple(DriftMode)
+    )
     parser.add_argument("--drives", type=Path, default=Path(gettempdir()) / "rhino-drives")
     chosen = parser.parse_args()
     warm_up(with_voxels=False)
     if chosen.loops:
         for name in chosen.worlds:
-            for seed in range(1, chosen.loop_seeds + 1):
+            for seed in chosen.loop_seeds:
                 drive = kept(
                     chosen.drives,
                     f"loop_{name}_{seed}",
                     lambda name=name, seed=seed: loop_drive(name, SEED, seed=seed),
                 )
-                for mode in DriftMode:
+                for mode in chosen.modes:
                     line = map_a_loop(drive, name, mode)
                     print(f"{name} {seed} {mode:<8} {line}", flush=True)
         return

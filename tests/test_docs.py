@@ -183,9 +183,9 @@ def test_every_route_has_an_example_that_works() -> None:
                 continue
             world.reset()
             world.platform.add_frame()
+            world.pois.missions["ID"] = (replace(RECORD, id="ID"), b"a picture")
             poi = client.post("/api/pois", json={"label": "x", "x": 0, "y": 0}).json()["id"]
             saved = client.post("/api/maps", json={"name": "first"}).json()["id"]
-            world.pois.missions["ID"] = (replace(RECORD, id="ID"), b"a picture")
             there = url.replace("pois/ID", f"pois/{poi}").replace("maps/ID", f"maps/{saved}")
             if "/map/tiles" in there:
                 there = there.partition("?")[0] + f"?since={world.mapper.current.epoch}-1"

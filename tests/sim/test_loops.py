@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("mujoco")
 
-from benchmarks.navigation import Navigator, Robot, make_config, make_router, wait_for_map
+from benchmarks.lockstep import Navigator, Robot, make_config, make_router, wait_for_map
 from rhino_actors.drivers.mujoco.worlds import make_world
 from rhino_actors.mapping.loop_closure import LoopOptions
 from rhino_actors.mapping.loop_mapping import LoopMapping
@@ -16,7 +16,7 @@ from rhino_actors.messages.localisation import DriftMode
 from rhino_actors.messages.navigation import GoalRequest, NavState
 from tests.unit.mapping.lookalike import WORLDS, drive
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.timeout(600)]
 
 GOALS = ((5.9, 3.1), (0.2, 0.0), (5.9, 3.1), (0.2, 0.0))
 

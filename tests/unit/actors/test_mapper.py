@@ -16,7 +16,7 @@ import ray.exceptions
 
 from rhino_actors.actors.mapper import MAX_PATCHES, MapperActor
 from rhino_actors.config import RhinoConfig, config_from_tree, state_dir
-from rhino_actors.mapping import CellWindow, OccupancyMapper, inflate
+from rhino_actors.mapping import CellWindow, OccupancyMapper, inflate, warm_up
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.map_patch import MapPatch, MapReader
@@ -25,6 +25,12 @@ from tests.fakes import FakeHandle
 from tests.unit.mapping.scene import RINGS, Lidar, room
 
 WALLS = room(4.0, 4.0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled() -> None:
+    """Kernels are there before a test waits for its first frame."""
+    warm_up()
 
 
 class FakePlatform:

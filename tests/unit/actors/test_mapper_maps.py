@@ -22,6 +22,12 @@ from tests.unit.actors.test_mapper import Rig, build, config, eventually, runnin
 GEOMETRY = GridGeometry(0.05, (-3.2, 0.0), (64, 128))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _compiled() -> None:
+    """Kernels are there before a test waits for its first frame."""
+    warm_up()
+
+
 def hall() -> np.ndarray:
     """A saved map: free, with one wall, and unknown beside it; read-only, as it comes from the object store."""
     occupancy = np.full(GEOMETRY.shape, -1, np.int8)
@@ -238,7 +244,6 @@ async def test_after_a_crash_on_a_map_made_by_itself_the_mapper_just_goes_on() -
 
 
 async def test_a_loaded_map_comes_with_its_voxels() -> None:
-    warm_up()  # to compile the 3D layer's kernels may take longer than a frame is waited for
     settings = config(layers=MapLayer.BOTH)
     async with running(settings) as rig:
         await rig.show()
