@@ -41,7 +41,8 @@ class Room:
         obstacles = (occupancy[read.slices] >= OCCUPIED_FROM).astype(np.uint8)
         tight = cv2.dilate(obstacles, _disc(radius / resolution), borderValue=0)
         self._wide[written.slices] = 1 - tight[written.moved(-read.row0, -read.col0).slices]
-        _, self._labels = cv2.connectedComponents(self._wide, connectivity=4, ltype=cv2.CV_32S)
+        _, labels = cv2.connectedComponents(self._wide, connectivity=4, ltype=cv2.CV_32S)
+        self._labels = np.asarray(labels, np.int32)
 
     def reachable(self, row: int, col: int, reach: int) -> NDArray[np.bool_]:
         """Return the cells (rows, cols) that a way leads to from a cell.
@@ -73,4 +74,5 @@ def _disc(radius: float) -> NDArray[np.uint8]:
     """Return the cells nearer than a radius [cells] as a kernel."""
     reach = math.ceil(radius)
     rows, cols = np.ogrid[-reach : reach + 1, -reach : reach + 1]
-    return (rows**2 + cols**2 < radius**2).astype(np.uint8)
+    disc: NDArray[np.uint8] = (rows**2 + cols**2 < radius**2).astype(np.uint8)
+    return disc

@@ -82,10 +82,8 @@ class CoarseTravel:
         rows, cols = self._blocks.shape
         padded = np.zeros((rows * self.block, cols * self.block), np.bool_)
         padded[: cells.shape[0], : cells.shape[1]] = cells
-        found: NDArray[np.bool_] = padded.reshape(rows, self.block, cols, self.block).any(
-            axis=(1, 3)
-        )
-        return found
+        blocks = padded.reshape(rows, self.block, cols, self.block)
+        return np.asarray(blocks.any(axis=(1, 3)), np.bool_)
 
     def area_around(self, cell: NDArray[np.int32]) -> float:
         """Return how much floor [m2] can be got to from a cell (row, col)."""

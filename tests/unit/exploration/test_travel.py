@@ -3,6 +3,7 @@
 import numpy as np
 
 from rhino_actors.exploration.travel import CoarseTravel
+from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.window import CellWindow
 from rhino_actors.planning import cost_to_go
 from tests import maps
@@ -101,3 +102,19 @@ def test_ways_between_places_are_the_fields_of_each():
     limited = travel.between(cells, limit=3.0)
     near = between <= 2.5
     assert (limited[near] == between[near]).all() and np.isinf(limited[between > 4.0]).all()
+
+
+def test_blocks_lead_through_a_gap_that_the_planners_field_does_not():
+    """Why a way counts as having led somewhere only where both do."""
+    drawn = np.zeros((60, 60), np.int8)
+    drawn[30] = 100
+    drawn[30, 25:36] = 0  # 0.55 m
+    costmap = inflate(
+        drawn, resolution=0.05, inscribed_radius=0.3, inflation_radius=0.8, cost_scaling_factor=6.0
+    )
+    travel = CoarseTravel()
+    travel.update(costmap, 0.05)
+    exact = cost_to_go(costmap, [(10, 30)], cost_weight=1.0)
+    led = travel.blocks_of(np.isfinite(exact))
+    assert np.isfinite(travel.from_robot(10, 30, 0.4))[50 // 4, 30 // 4]
+    assert led[10 // 4, 30 // 4] and not led[50 // 4, 30 // 4]
