@@ -123,6 +123,7 @@ def test_robot_stops_when_the_server_of_driving_hangs(running: Rhino) -> None:
     """Killed, Serve has it back within seconds; that it hangs only `rhino deploy` sees."""
     before = running.get("/api/gate/log")
     (control,) = running.family("ray::ServeReplica:rhino-control")
+    running.wait_until(lambda: _goal_works(running), 60.0, "the planner to have a map", 1.0)
     _drive_off(running)
     control.suspend()
     try:
