@@ -117,3 +117,46 @@ def test_robot_stops_when_the_api_is_gone_and_can_be_stopped_without_it(running:
     nav = running.get("/api/navigate/status")
     assert (nav["state"], nav["reason"]) == ("cancelled", "STOPPED")
     assert running.speed() < 0.05
+
+
+def test_robot_stops_when_the_server_of_driving_hangs(running: Rhino) -> None:
+    """Killed, Serve has it back within seconds; that it hangs only `rhino deploy` sees."""
+    before = running.get("/api/gate/log")
+    (control,) = running.family("ray::ServeReplica:rhino-control")
+    running.wait_until(lambda: _goal_works(running), 60.0, "the planner to have a map", 1.0)
+    _drive_off(running)
+    control.suspend()
+    try:
+
+        def stopped() -> bool:
+            newer = running.get("/api/gate/log", since=before[-1]["stamp"] if before else 0.0)
+            return any(
+                line["event"] == "stop" and line["holder"].startswith("deploy") for line in newer
+            )
+
+        running.wait_until(stopped, 20.0, "the stop of rhino deploy")
+        assert running.speed() < 0.05
+    finally:
+        control.resume()
+    running.wait_until(lambda: _drives(running), 30.0, "the server of driving to answer", 0.5)
+
+
+def test_server_of_driving_killed_while_it_drives_stops_the_robot(running: Rhino) -> None:
+    (control,) = running.family("ray::ServeReplica:rhino-control")
+    running.wait_until(lambda: _drives(running), 20.0, "the robot to turn", 0.0)
+    control.kill()
+    # No velocity comes any more: the gate's dead-man, then the server is there again.
+    running.wait_until(
+        lambda: not any(running.get("/api/state")["gate"]["applied"].values()), 10.0, "a zero"
+    )
+    running.wait_until(lambda: _drives(running), 60.0, "the server of driving to be back", 0.5)
+
+
+def _drives(running: Rhino) -> bool:
+    """A velocity was carried out by the server of driving."""
+    body = {"vx": 0.0, "vy": 0.0, "omega": 0.4}
+    try:
+        answer = httpx2.post(f"{running.api}/api/velocity", json=body, timeout=20.0)
+    except httpx2.TransportError:
+        return False
+    return answer.is_success and answer.headers["X-Rhino-App"] == "control"
