@@ -4,7 +4,7 @@
     python -m benchmarks.localisation --worlds office --starts 3 fewer
     python -m benchmarks.localisation --strange maze --starts 4  on a map of another world: no answer is right
     python -m benchmarks.localisation --loops                    loops of 120 m, with and without correction
-    python -m benchmarks.localisation --loops --worlds office --loop-seeds 2 3 --modes none loops
+    python -m benchmarks.localisation --loops --worlds office maze --loop-seeds 2 --modes none loops
 
 Drives are simulated once and kept in the folder of --drives, about 2 MB each. A start counts as found when the first
 answer is within 0.15 m and 3 degrees and no later one up to the end of the drive is a wrong one: farther off than
