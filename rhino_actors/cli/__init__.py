@@ -22,6 +22,7 @@ from rhino_actors.errors import RhinoError
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode="markdown",  # the default takes units, [m], for markup and drops them
     pretty_exceptions_enable=False,
     help="Navigation for the Unitree Go2: map, plan, explore, in simulation and on the robot.",
     epilog="First steps: `rhino deploy sim`, then `rhino goto 2 1`, `rhino explore`, `rhino stop`.",
