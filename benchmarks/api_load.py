@@ -41,7 +41,9 @@ PLAN_HZ = 4.0
 MOVING_WAIT_S = 10.0
 IDLE_SHARE = 0.25  # of the load's time, before it
 PATIENCE_S = 60.0
-SETTLE_S = 15.0  # for the counts of open streams to go back to zero
+# For the counts of open streams to go back to zero. Serve does not hear of every client that leaves while its request
+# is on the way; such a stream ends when its time is up.
+SETTLE_S = 150.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,15 @@ class Report:
     open_after: int = -1
     memory_before: dict[str, float] = field(default_factory=dict)  # MB, proportional set size
     memory_after: dict[str, float] = field(default_factory=dict)
+
+    failed: list[str] = field(default_factory=list)  # answers of 500 and above
+
+    async def note(self, answer: aiohttp.ClientResponse) -> None:
+        """Count an answer, and keep what it says if it is the server's failure."""
+        self.statuses[answer.status] += 1
+        if answer.status >= 500:
+            said = (await answer.text())[:200]
+            self.failed.append(f"{answer.method} {answer.url.path} {answer.status} {said}")
 
     @property
     def server_errors(self) -> int:
@@ -157,7 +168,7 @@ class Clients:
                 try:
                     async with asyncio.timeout(0.1 + 0.2 * chance.random()):
                         async with self._http.get(path) as answer:
-                            self._report.statuses[answer.status] += 1
+                            await self._report.note(answer)
                             await answer.content.read()
                 except TimeoutError:
                     return
@@ -173,7 +184,7 @@ class Clients:
             async with self._http.get(
                 f"/api/events?client=viewer-{k}", headers=headers, timeout=FOR_EVER
             ) as answer:
-                self._report.statuses[answer.status] += 1
+                await self._report.note(answer)
                 if answer.status == 200:
                     async for line in answer.content:
                         if line.startswith(b"id: "):
@@ -189,7 +200,7 @@ class Clients:
             async with self._http.get(
                 f"/api/camera/stream?client=film-{k}", timeout=FOR_EVER
             ) as answer:
-                self._report.statuses[answer.status] += 1
+                await self._report.note(answer)
                 if answer.status == 200:
                     async for piece in answer.content.iter_any():
                         self._report.frames_kb += len(piece) / 1000.0
@@ -199,7 +210,7 @@ class Clients:
 
     async def _post(self, path: str, body: dict[str, Any], client: str) -> tuple[int, Any]:
         async with self._http.post(path, json=body, headers={"X-Rhino-Client": client}) as answer:
-            self._report.statuses[answer.status] += 1
+            await self._report.note(answer)
             if path == "/api/velocity":
                 self._report.served_by[answer.headers.get("X-Rhino-App", "?")] += 1
             return answer.status, await answer.json()
@@ -346,7 +357,7 @@ def print_report(report: Report) -> None:
         if times:
             p50, p99 = np.percentile(times, (50, 99))
             print(f"{name:36}{len(times):7}{p50:9.1f}{p99:9.1f}{max(times):9.1f}")
-    print(f"\nstatuses {dict(report.statuses)}, 5xx {report.server_errors}")
+    print(f"\nstatuses {dict(report.statuses)}, 5xx {report.failed or 'none'}")
     print(f"velocities served by {dict(report.served_by)}, refused by {dict(report.refused_by)}")
     print(f"e-stops that failed: {report.stop_failed or 'none'}")
     print(f"{report.events} events, {report.frames_kb / 1000.0:.0f} MB of pictures")

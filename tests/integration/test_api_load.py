@@ -16,12 +16,13 @@ def test_the_api_under_load_fails_no_request_and_leaves_no_stream(running: Rhino
     running.post("/api/cmd/StandUp")
     load = Load(seconds=10.0, events=10, films=3, drivers=4, vanish=40, estops=2)
     report = run_load(running, load)
-    assert report.server_errors == 0, report.statuses
+    assert not report.failed
     assert report.open_during >= load.events + load.films
     assert report.open_after == 0
     assert report.estops >= 2 and report.stop_failed == []
-    drivers = {"driver", *(f"rival-{k}" for k in range(load.drivers - 1))}
-    assert report.refused_by and set(report.refused_by) <= drivers, "the others are told who drives"
+    # Who has it stand up again after an e-stop holds it for a moment too.
+    names = {"driver", "guard", "127.0.0.1", *(f"rival-{k}" for k in range(load.drivers - 1))}
+    assert report.refused_by and set(report.refused_by) <= names, "the others are told who drives"
     assert set(report.served_by) == {"control"}, "driving has a server of its own"
 
 

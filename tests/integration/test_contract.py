@@ -30,8 +30,13 @@ def test_every_operation_of_a_live_server_answers_as_it_is_described(running: Rh
 
 def test_what_was_asked_is_in_the_access_log_and_the_metrics(running: Rhino) -> None:
     running.post("/api/stop", **{"X-Rhino-Client": "ann at the door"})
-    log = running.run("logs", "access", "-n", "20")
-    assert re.search(r'robot="go2" client="ann at the door" POST /api/stop 200 ms=', log.stdout)
+    running.post("/api/pois", {"label": "door", "x": 0, "y": 0}, **{"X-Rhino-Client": "ann"})
+    for log, line in (
+        ("control", r'robot="go2" client="ann at the door" POST /api/stop 200 ms='),
+        ("access", r'robot="go2" client="ann" POST /api/pois 201 ms='),
+    ):
+        said = running.run("logs", log, "-n", "20").stdout
+        assert re.search(line, said), said
     wanted = re.compile(
         r'^ray_rhino_api_requests_total\{.*route="/api/stop",status="200".*\} [1-9]', re.MULTILINE
     )
