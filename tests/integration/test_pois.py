@@ -51,8 +51,11 @@ def test_places_go_out_and_come_back_by_the_command_line(running: Rhino, tmp_pat
     before = running.get("/api/pois")
     file = tmp_path / "places.csv"
     assert running.run("poi", "export", str(file)).returncode == 0
-    for poi in before:
-        httpx2.delete(f"{running.api}/api/pois/{poi['id']}")
+    with (
+        ThreadPoolExecutor(10) as pool,
+        httpx2.Client(base_url=running.api, timeout=30.0) as client,
+    ):
+        list(pool.map(lambda poi: client.delete(f"/api/pois/{poi['id']}"), before))
     assert running.get("/api/pois") == []
     done = running.run("poi", "import", str(file))
     assert done.returncode == 0 and f"{len(before)} places" in done.stdout, done.stderr
