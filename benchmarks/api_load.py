@@ -43,7 +43,7 @@ IDLE_SHARE = 0.25  # of the load's time, before it
 PATIENCE_S = 60.0
 # For the counts of open streams to go back to zero. Serve does not hear of every client that leaves while its request
 # is on the way; such a stream ends when its time is up.
-SETTLE_S = 150.0
+SETTLE_S = 15.0
 
 
 @dataclass(frozen=True)
