@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rhino_actors.actors.routing import make_router
 from rhino_actors.config import MujocoConfig, RhinoConfig
 from rhino_actors.control.collision_monitor import CollisionMonitor
 from rhino_actors.control.driving import PathDriving, describe
@@ -21,7 +22,7 @@ from rhino_actors.drivers.mujoco.simulation import Simulation
 from rhino_actors.drivers.mujoco.worlds.scene import World
 from rhino_actors.errors import ControlError, PlanningError
 from rhino_actors.geometry import compose, inverse, transform_poses, wrap_angle
-from rhino_actors.mapping import MapLayers, inflate
+from rhino_actors.mapping import MapLayers
 from rhino_actors.mapping.loop_mapping import LoopMapping
 from rhino_actors.mapping.whereabouts import Whereabouts
 from rhino_actors.messages import navigation as messages
@@ -75,22 +76,6 @@ def changed(config: RhinoConfig, setting: str) -> RhinoConfig:
     kind = type(getattr(part, key))
     value = text == "true" if kind is bool else kind(text)
     return dataclasses.replace(config, **{section: dataclasses.replace(part, **{key: value})})
-
-
-def make_router(config: RhinoConfig) -> Router:
-    """Return a router that inflates as the mapper does."""
-    robot = config.robot
-    return Router(
-        config.planner,
-        robot,
-        lambda occupancy, resolution: inflate(
-            occupancy,
-            resolution=resolution,
-            inscribed_radius=robot.inscribed_radius,
-            inflation_radius=robot.inflation_radius,
-            cost_scaling_factor=robot.cost_scaling_factor,
-        ),
-    )
 
 
 class Mapping:
