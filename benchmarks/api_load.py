@@ -41,9 +41,7 @@ PLAN_HZ = 4.0
 MOVING_WAIT_S = 10.0
 IDLE_SHARE = 0.25  # of the load's time, before it
 PATIENCE_S = 60.0
-# For the counts of open streams to go back to zero. Serve does not hear of every client that leaves while its request
-# is on the way; such a stream ends when its time is up.
-SETTLE_S = 15.0
+SETTLE_S = 15.0  # for the counts of open streams to go back to zero
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ class Report:
         """Count an answer, and keep what it says if it is the server's failure."""
         self.statuses[answer.status] += 1
         if answer.status >= 500:
-            said = (await answer.text())[:200]
+            said = (await answer.text())[:600]
             self.failed.append(f"{answer.method} {answer.url.path} {answer.status} {said}")
 
     @property

@@ -19,11 +19,22 @@ APP_HEADER = "X-Rhino-App"
 _CONTROL_PATHS = re.compile(
     r"/api/(?:robots/[^/]+/)?(?:velocity|stop|estop|control|ws|cmd/StopMove)(?:/|$)"
 )
+_STOPS = re.compile(
+    r"/api/(?:robots/[^/]+/)?"
+    r"(?:stop|estop|cmd/StopMove|cmd/Damp|navigate/cancel|(?:explore|patrol)/(?:stop|pause))/?$"
+)
+# Serve's: with the value ?1 it does not cancel a request whose client has gone.
+_TO_THE_END = b"x-request-disconnect-disabled"
 
 
 def belongs_to_control(path: str) -> bool:
     """Return whether the server of driving and stopping answers at this path."""
     return _CONTROL_PATHS.match(path) is not None
+
+
+def is_stop(method: str, path: str) -> bool:
+    """Return whether this request ends a movement."""
+    return method == "POST" and _STOPS.match(path) is not None
 
 
 def middlewares() -> list[Middleware]:
@@ -32,15 +43,25 @@ def middlewares() -> list[Middleware]:
 
 
 class ToControl:
-    """ASGI layer in the proxy: puts the prefix before the paths of driving and stopping."""
+    """ASGI layer in the proxy: puts the prefix before the paths of driving and stopping.
+
+    What ends a movement is carried out even if its client has gone since it asked. Every other request ends with its
+    client, whatever its headers say.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and belongs_to_control(scope["path"]):
-            path = CONTROL_PREFIX + scope["path"]
+        asked = scope.get("path", "")
+        if scope["type"] in ("http", "websocket") and belongs_to_control(asked):
+            path = CONTROL_PREFIX + asked
             scope = {**scope, "path": path, "raw_path": path.encode()}
+        if scope["type"] == "http":
+            headers = [pair for pair in scope["headers"] if pair[0].lower() != _TO_THE_END]
+            if is_stop(scope["method"], asked):
+                headers.append((_TO_THE_END, b"?1"))
+            scope = {**scope, "headers": headers}
         await self.app(scope, receive, send)
 
 

@@ -9,6 +9,7 @@ import functools
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -254,7 +255,9 @@ class Actor:
     """One actor by name: `await actor.method(...)` calls `handle.method.remote(...)` with a time-out.
 
     A call that moves the robot is called off when the time is up or the caller goes away: what was answered with a
-    time-out must not be carried out later.
+    time-out must not be carried out later. Every other call goes on. Serve cancels the request of a client that left,
+    and Ray would cancel with it whatever was called in its context: a stop on its way, and what a feed asks for others
+    because this client came first. Calls are therefore made in a context of their own.
     The handle is looked up at the first call and again after the actor died for good: a deployment that was started
     anew has new actors under the old names.
     """
@@ -276,7 +279,7 @@ class Actor:
                 async with asyncio.timeout(limit):
                     if self._handle is None:
                         self._handle = await self._look_up()
-                    reference = getattr(self._handle, method).remote(*args, **kwargs)
+                    reference = Context().run(getattr(self._handle, method).remote, *args, **kwargs)
                     try:
                         return await reference
                     except asyncio.CancelledError:

@@ -1,6 +1,10 @@
-"""What routes are given: the path's robot, the client's name, the shared services, a place for a stream."""
+"""What routes are given: the path's robot, the client's name, the shared services, a place for a stream.
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+All of it is `async`: FastAPI takes anything else to a thread, where a place that is taken while its client leaves is
+never given back, and where a stop would wait for a free thread.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -67,7 +71,7 @@ class Services:
         self.probes.close()
 
 
-def get_services(request: Request) -> Services:
+async def get_services(request: Request) -> Services:
     """Return what the requests of this process share."""
     services: Services = request.app.state.services
     return services
@@ -76,7 +80,7 @@ def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
-def get_handles(services: ServicesDep) -> Handles:
+async def get_handles(services: ServicesDep) -> Handles:
     """Return the handles of the deployment."""
     return services.handles
 
@@ -84,7 +88,7 @@ def get_handles(services: ServicesDep) -> Handles:
 HandlesDep = Annotated[Handles, Depends(get_handles)]
 
 
-def get_robot(request: Request, handles: HandlesDep) -> Robot:
+async def get_robot(request: Request, handles: HandlesDep) -> Robot:
     """Return the robot of /api/robots/{robot}/..., or the default one of /api/..."""
     return handles.robot(request.path_params.get("robot"))
 
@@ -92,7 +96,7 @@ def get_robot(request: Request, handles: HandlesDep) -> Robot:
 RobotDep = Annotated[Robot, Depends(get_robot)]
 
 
-def named_robot(
+async def named_robot(
     robot: Annotated[str, Path(description="name of the robot; GET /api/robots lists them")],
 ) -> str:
     """Put the path parameter of /api/robots/{robot}/... into the API's description."""
@@ -104,7 +108,7 @@ def address_of(request: Request) -> str | None:
     return request.client.host if request.client else None
 
 
-def get_client(
+async def get_client(
     request: Request,
     x_rhino_client: Annotated[
         str | None,
@@ -119,13 +123,13 @@ def get_client(
 ClientDep = Annotated[str, Depends(get_client)]
 
 
-def get_anyone(
+async def get_anyone(
     request: Request,
     x_rhino_client: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> str:
     """Return the client's name; its address in place of one that cannot be used: a stop is not refused for it."""
     try:
-        return get_client(request, x_rhino_client)
+        return await get_client(request, x_rhino_client)
     except InvalidRequest:
         return client_name(None, address_of(request))
 
@@ -133,11 +137,11 @@ def get_anyone(
 AnyoneDep = Annotated[str, Depends(get_anyone)]
 
 
-def get_stream_slot(
+async def get_stream_slot(
     request: Request,
     services: ServicesDep,
     client: Annotated[str | None, Query(description="the client's name, shown to others")] = None,
-) -> Iterator[str]:
+) -> AsyncIterator[str]:
     """Hold a place among the open streams until the response has ended. Return the client. Raises TooManyStreams."""
     name = client_name(client, address_of(request))
     with services.streams.slot():

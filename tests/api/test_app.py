@@ -1,15 +1,20 @@
+import inspect
 import logging
 import re
 import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import APIRouter
 from fastapi.testclient import TestClient
 from ray import cloudpickle
 
 import serve_app
 from rhino_actors.config import RhinoConfig, ServerConfig
 from rhino_actors.errors import ConfigError
+from serve_app.api.router import build_control_router, build_router
 from serve_app.app import build_apps
 from serve_app.refusals import RefusalLog, log_with_serve
 
@@ -33,6 +38,27 @@ def test_serve_gets_three_applications_that_can_be_sent_to_replicas() -> None:
         assert deployment.logging_config["enable_access_log"] is False
         assert deployment.max_ongoing_requests > ServerConfig().max_streams
         cloudpickle.loads(cloudpickle.dumps((deployment.func_or_class, deployment.init_args)))
+
+
+def calls_of(routes: Iterable[Any]) -> Iterator[Callable[..., Any]]:
+    """Yield each handler and each dependency below these routes."""
+    for route in routes:
+        if inner := getattr(route, "original_router", None):
+            yield from calls_of(inner.routes)
+        waiting = [route.dependant] if hasattr(route, "dependant") else []
+        while waiting:
+            dependant = waiting.pop()
+            yield dependant.call
+            waiting += dependant.dependencies
+
+
+@pytest.mark.parametrize("build", [build_router, build_control_router])
+def test_nothing_of_a_request_goes_to_a_thread(build: Callable[[], APIRouter]) -> None:
+    """A place taken in a thread while its client leaves is never given back, and a stop would wait for a thread."""
+    calls = set(calls_of(build().routes))
+    assert {"get_robot", "get_anyone", "estop"} <= {call.__name__ for call in calls}
+    on_loop = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    assert [call for call in calls if not any(check(call) for check in on_loop)] == []
 
 
 def test_every_file_of_the_page_is_in_the_package() -> None:

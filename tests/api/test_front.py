@@ -54,6 +54,41 @@ def test_everything_else_does_not(path: str) -> None:
     assert not belongs_to_control(path)
 
 
+def scope(kind: str, path: str, *headers: tuple[bytes, bytes], method: str = "GET") -> Any:
+    encoded = {"path": path, "raw_path": path.encode(), "headers": list(headers)}
+    return {"type": kind, "method": method, **encoded}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "to_the_end"),
+    [
+        ("POST", "/api/stop", True),
+        ("POST", "/api/robots/go2/estop", True),
+        ("POST", "/api/cmd/StopMove", True),
+        ("POST", "/api/cmd/Damp", True),
+        ("POST", "/api/navigate/cancel", True),
+        ("POST", "/api/patrol/pause", True),
+        ("GET", "/api/stop", False),
+        ("POST", "/api/velocity", False),
+        ("POST", "/api/estop/clear", False),
+        ("POST", "/api/cmd/StandUp", False),
+        ("POST", "/api/explore/resume", False),
+        ("GET", "/api/events", False),
+    ],
+)
+@pytest.mark.parametrize("given", [[], [(b"x-request-disconnect-disabled", b"?1")]])
+async def test_what_ends_a_movement_outlives_its_client_and_nothing_else_does(
+    method: str, path: str, to_the_end: bool, given: list[tuple[bytes, bytes]]
+) -> None:
+    seen: list[dict[bytes, bytes]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(dict(scope["headers"]))
+
+    await ToControl(app)(scope("http", path, *given, method=method), None, None)
+    assert (seen[0].get(b"x-request-disconnect-disabled") == b"?1") == to_the_end
+
+
 async def test_the_proxy_puts_the_prefix_before_the_path_and_the_server_takes_it_away() -> None:
     (layer,) = front.middlewares()
     seen: list[dict[str, Any]] = []
@@ -64,8 +99,8 @@ async def test_the_proxy_puts_the_prefix_before_the_path_and_the_server_takes_it
     proxy = layer.cls(app)
     assert isinstance(proxy, ToControl)
     for kind in ("http", "websocket"):
-        await proxy({"type": kind, "path": "/api/ws", "raw_path": b"/api/ws"}, None, None)
-    await proxy({"type": "http", "path": "/api/state", "raw_path": b"/api/state"}, None, None)
+        await proxy(scope(kind, "/api/ws"), None, None)
+    await proxy(scope("http", "/api/state"), None, None)
     assert [scope["path"] for scope in seen] == ["/control/api/ws"] * 2 + ["/api/state"]
 
 

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Generator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -168,6 +169,27 @@ async def test_a_movement_that_nobody_waits_for_is_called_off_and_an_end_is_not(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert called_off == expected
+
+
+async def test_a_call_knows_nothing_of_the_request_that_made_it() -> None:
+    """Ray keeps the running task in a context variable, and cancels with it what was called under it."""
+    request: ContextVar[str] = ContextVar("request", default="none")
+    seen: list[str] = []
+
+    class Handle:
+        def __getattr__(self, name: str) -> Any:
+            async def answer() -> None:
+                return
+
+            def remote(*args: Any, **kwargs: Any) -> Any:
+                seen.append(request.get())
+                return answer()
+
+            return SimpleNamespace(remote=remote)
+
+    request.set("GET /api/camera/stream")
+    await Actor("go2/platform", lambda name: Handle()).camera(0, wait=2.0)
+    assert seen == ["none"]
 
 
 async def test_the_actors_own_error_comes_through_with_its_fields() -> None:
