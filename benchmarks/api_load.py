@@ -38,6 +38,8 @@ TURN = {"vx": 0.0, "vy": 0.0, "omega": 0.6}  # on the spot: nothing is in the wa
 ZERO = {"vx": 0.0, "vy": 0.0, "omega": 0.0}
 DRIVER_HZ = 10.0
 PLAN_HZ = 4.0
+GOALS_ALIKE = 12  # one after the other, then another place
+SETTING_OUT_S = 2.0
 MOVING_WAIT_S = 10.0
 IDLE_SHARE = 0.25  # of the load's time, before it
 PATIENCE_S = 60.0
@@ -234,13 +236,14 @@ class Clients:
             await asyncio.sleep(max(0.0, period - (time.monotonic() - asked)))
 
     async def _send_goals(self) -> None:
-        """Have the planner plan as often as a hurried user can click."""
+        """Give the next goal as soon as the robot moves to the one before: the planner rests only then."""
         goals = itertools.cycle([(1.0, 1.0), (1.2, -0.6), (-0.8, -0.8), (-0.6, 0.6)])
         x, y = next(goals)
         for k in itertools.count():
-            if k % round(3 * PLAN_HZ) == 0:
+            if k % GOALS_ALIKE == 0:
                 x, y = next(goals)
             await self._post("/api/navigate", {"x": x, "y": y}, "driver")
+            await self._wait_until_it_moves(SETTING_OUT_S)
             await asyncio.sleep(1.0 / PLAN_HZ)
 
     # stopping
@@ -255,6 +258,8 @@ class Clients:
                         self._report.stop_failed.append("the robot did not move")
                         continue
                     await self._estop(socket if k % 2 else None, answers)
+                    # Held while it gets up: whoever drives next would have it, lying.
+                    await self._post("/api/control/take", {}, "guard")
                     await self._post("/api/estop/clear", {}, "guard")
                     await self._post("/api/cmd/StandUp", {}, "guard")
                     await self._post("/api/control/release", {}, "guard")
@@ -281,9 +286,9 @@ class Clients:
         elif gate["applied_since"] >= asked:
             times.append(1000.0 * (gate["applied_since"] - asked))
 
-    async def _wait_until_it_moves(self) -> bool:
+    async def _wait_until_it_moves(self, limit_s: float = MOVING_WAIT_S) -> bool:
         try:
-            async with asyncio.timeout(MOVING_WAIT_S):
+            async with asyncio.timeout(limit_s):
                 while True:
                     self._news.clear()
                     await self._news.wait()

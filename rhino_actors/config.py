@@ -622,6 +622,11 @@ def control_log_path(config: RhinoConfig) -> Path:
     return state_dir(config.paths) / "logs" / "control.log"
 
 
+def mcp_log_path(config: RhinoConfig) -> Path:
+    """Return the file of the log of what assistants call."""
+    return state_dir(config.paths) / "logs" / "mcp.log"
+
+
 def with_paths(config: RhinoConfig) -> RhinoConfig:
     """Return the config with its empty paths resolved here: actors on a joined cluster have another environment."""
     paths = PathsConfig(data=str(data_dir(config.paths)), state=str(state_dir(config.paths)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,8 +26,8 @@ SUM_PERIOD_S = 60.0
 SILENCE_S = 1.0
 MAX_KEYS = 500  # sums and failures that are remembered
 # Renewed many times a second while somebody drives.
-_FREQUENT = ("/velocity",)
-_STREAMS = ("/events", "/camera/stream")
+_FREQUENT = ("/velocity", "/send_velocity")
+_STREAMS = ("/events", "/camera/stream", "/ws")
 _READS = frozenset({"GET", "HEAD"})
 
 
@@ -185,7 +186,7 @@ class AccessLog:
         self._meters = meters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         started = time.monotonic()
@@ -195,8 +196,13 @@ class AccessLog:
 
         async def send_noting(message: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
+            kind = message["type"]
+            if kind in ("http.response.start", "websocket.http.response.start"):
                 status = message["status"]
+            elif kind == "websocket.accept":
+                status = 101
+            elif kind == "websocket.close" and status == 499:
+                status = 403  # what the server answers for one that was never accepted
             await send(message)
 
         try:
@@ -209,8 +215,7 @@ class AccessLog:
         entry = Entry(
             robot=self._robot(scope["path"], route),
             client=_client(scope),
-            # What a client makes up must not become a label.
-            method=scope["method"] if scope["method"] in _KNOWN_METHODS else "OTHER",
+            method=_method(scope),
             route=route,
             status=status,
             seconds=seconds,
@@ -236,12 +241,24 @@ class AccessLog:
 _KNOWN_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
+def _method(scope: Scope) -> str:
+    """Return the method; what a client makes up must not become a label."""
+    if scope["type"] == "websocket":
+        return "WS"
+    method: str = scope["method"]
+    return method if method in _KNOWN_METHODS else "OTHER"
+
+
 def _client(scope: Scope) -> str:
     wanted = HEADER.lower().encode()
     given = next((value for name, value in scope["headers"] if name == wanted), b"")
     if given:
         return from_header(given.decode("latin-1"))[:MAX_CLIENT_NAME]
-    peer = scope.get("client")
+    # Event sources, pictures and sockets of a browser have no headers of their own.
+    for name, value in parse_qsl(scope["query_string"].decode("latin-1")):
+        if name == "client":
+            return value[:MAX_CLIENT_NAME]
+    peer: tuple[str, int] | None = scope.get("client")
     return peer[0] if peer else UNKNOWN
 
 

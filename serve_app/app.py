@@ -8,7 +8,7 @@ says how their requests get there. The server of REST answers them too, where it
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from fastapi import APIRouter, FastAPI
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 
-from rhino_actors.config import RhinoConfig, access_log_path, control_log_path
+from rhino_actors.config import RhinoConfig, access_log_path, control_log_path, mcp_log_path
 from rhino_actors.errors import RhinoError
 from serve_app import telemetry
 from serve_app.access import Access, read_access
@@ -30,10 +30,11 @@ from serve_app.api.deps import Services
 from serve_app.api.router import build_control_router, build_router
 from serve_app.front import CONTROL_PREFIX, FromFront
 from serve_app.handles import Handles, connect
-from serve_app.mcp.server import build_server, streamable_app
+from serve_app.mcp.server import ToolCall, build_server, streamable_app
 from serve_app.refusals import log_with_serve
 from serve_app.security import Guard
 from serve_app.telemetry import Meters, Telemetry
+from serve_app.tool_log import ToolLog
 
 # Streams count as ongoing requests; server.max_streams bounds them well below this.
 MAX_ONGOING_REQUESTS = 6000
@@ -137,15 +138,25 @@ def _create(
     return app
 
 
-def create_mcp(handles: Handles) -> MCPServer:
-    """Return the MCP server over these handles."""
-    return build_server(handles, version("rhino-go2"))
+def create_mcp(handles: Handles, note: Callable[[ToolCall], None] | None = None) -> MCPServer:
+    """Return the MCP server over these handles; `note` is told each call of a tool when it has ended."""
+    return build_server(handles, version("rhino-go2"), note)
 
 
-def create_mcp_app(handles: Handles, access: Access | None = None) -> ASGIApp:
-    """Return the MCP server as an ASGI app for the path where it is mounted, stateless, with the same checks."""
+def create_mcp_app(
+    handles: Handles,
+    access: Access | None = None,
+    *,
+    journal: Path | None = None,
+    meters: Meters | None = None,
+) -> ASGIApp:
+    """Return the MCP server as an ASGI app for the path where it is mounted, stateless, with the same checks.
+
+    Arguments as of `create_api`; log and metrics have the calls of tools.
+    """
     checks = access or Access(handles.server.host)
-    return Guard(streamable_app(create_mcp(handles), checks), checks)
+    log = ToolLog(tuple(handles.robots), Journal(open_log(journal)), meters)
+    return Guard(streamable_app(create_mcp(handles, log.note), checks), checks)
 
 
 async def _find_platforms(handles: Handles) -> None:
@@ -198,7 +209,12 @@ class McpServer:
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         log_with_serve()
-        return create_mcp_app(connect(self._config), self._access)
+        return create_mcp_app(
+            connect(self._config),
+            self._access,
+            journal=mcp_log_path(self._config),
+            meters=Meters(),
+        )
 
 
 @dataclass(frozen=True)

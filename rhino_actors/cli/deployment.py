@@ -313,7 +313,7 @@ def logs(
         str | None,
         typer.Argument(
             help="an actor (platform, mapper, ...); access: requests to the API; control: those that drive or stop; "
-            "default: the deployment"
+            "mcp: what assistants call; default: the deployment"
         ),
     ] = None,
     lines: Annotated[int, typer.Option("-n", help="lines from the end", min=1)] = 50,
@@ -323,7 +323,7 @@ def logs(
 
     Examples:  rhino logs  ·  rhino logs platform -n 200  ·  rhino logs access -f
     """
-    if actor in ("access", "control"):
+    if actor in ("access", "control", "mcp"):
         path = log_path().with_name(f"{actor}.log")
     else:
         path = _actor_log(actor) if actor else log_path()

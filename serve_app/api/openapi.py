@@ -22,8 +22,9 @@ body: `code`, `message`, `hint`. A server beyond loopback asks for its token.
 _UNIT = re.compile(r"^\[([^\]]+)\]")
 _PREFIX, _OF_A_ROBOT = "/api", "/api/robots/{robot}"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
-# Pages and the description itself, which are not in it.
-_PLAIN = ("/", "/lite", "/lite/lite.css", "/lite/lite.js", "/lite/icon.svg", "/openapi.json")
+# Pages, sockets and the description itself, which are not in it.
+_PAGES = ("/", "/lite", "/lite/lite.css", "/lite/lite.js", "/lite/icon.svg")
+_PLAIN = (*_PAGES, "/openapi.json", f"{_PREFIX}/ws", f"{_OF_A_ROBOT}/ws")
 
 
 def operation_id(route: APIRoute) -> str:

@@ -1,7 +1,10 @@
 """The MCP server: tools for an assistant, over streamable HTTP without sessions."""
 
+import asyncio
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -9,6 +12,7 @@ from mcp.server import MCPServer
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult
 from pydantic import ValidationError
@@ -21,13 +25,21 @@ from serve_app.clients import HEADER
 from serve_app.handles import Handles
 from serve_app.mcp.resources import add_prompts, add_resources, robots_sentence
 from serve_app.mcp.texts import INSTRUCTIONS
-from serve_app.mcp.tools import Tools, agent_name, refusal
+from serve_app.mcp.tools import CODE_KEY, HOLDER_KEY, Tools, agent_name, refusal
 from serve_app.refusals import RefusalLog
 from serve_app.security import mcp_security
 
 
-def build_server(handles: Handles, version: str) -> MCPServer:
-    """Return the server with all its tools, resources and prompts over these handles."""
+def build_server(
+    handles: Handles, version: str, note: Callable[["ToolCall"], None] | None = None
+) -> MCPServer:
+    """Return the server with all its tools, resources and prompts over these handles.
+
+    Args:
+        handles: to the actors.
+        version: of rhino.
+        note: is told each call of a tool when it has ended.
+    """
     tools = Tools(handles)
     every = tools.every()
     ends = {tool.name for tool in every if tool.annotations and tool.annotations.idempotent_hint}
@@ -38,6 +50,7 @@ def build_server(handles: Handles, version: str) -> MCPServer:
         version=version,
         log_level="WARNING",
         tools=every,
+        note=note,
         middleware=[Cancellations(spared=ends)],
         subscriptions=False,  # nobody would publish to them: a replica sees its own requests only
     )
@@ -60,15 +73,65 @@ def streamable_app(server: MCPServer, access: Access) -> ASGIApp:
     return _MountPoint(app)
 
 
+@dataclass(frozen=True)
+class ToolCall:
+    """One call of a tool that has ended."""
+
+    tool: str  # "" for one that does not exist
+    reads: bool  # it changes nothing
+    robot: str  # as it was named, "" where it was not
+    client: str
+    seconds: float
+    code: str = ""  # of a refusal; CRASHED where the tool failed, CANCELLED where it was ended
+    holder: str = ""  # who drives, where that is why
+
+
+CRASHED, CANCELLED = "INTERNAL", "CANCELLED"
+
+
 class _Server(MCPServer[Any]):
     """The SDK's server; arguments that do not fit a tool are refused in the words of every other refusal."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, *args: Any, tools: list[Tool], note: Callable[[ToolCall], None] | None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, tools=tools, **kwargs)
         self._refusals = RefusalLog()
+        self._note = note
+        self._reads = {
+            tool.name: bool(tool.annotations and tool.annotations.read_only_hint) for tool in tools
+        }
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        started = time.monotonic()
+        result: CallToolResult | InputRequiredResult | None = None
+        code = CRASHED
+        try:
+            result = await self._call_tool(name, arguments, context)
+            return result
+        except asyncio.CancelledError:
+            code = CANCELLED
+            raise
+        finally:
+            if self._note is not None:
+                meta = result.meta or {} if result is not None else {CODE_KEY: code}
+                robot = arguments.get("robot")
+                self._note(
+                    ToolCall(
+                        tool=name if name in self._reads else "",
+                        reads=self._reads.get(name, False),
+                        robot=robot if isinstance(robot, str) else "",
+                        client=agent_name(context) if context else "assistant",
+                        seconds=time.monotonic() - started,
+                        code=str(meta.get(CODE_KEY, "")),
+                        holder=str(meta.get(HOLDER_KEY, "")),
+                    )
+                )
+
+    async def _call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
     ) -> CallToolResult | InputRequiredResult:
         try:
             return await super().call_tool(name, arguments, context)

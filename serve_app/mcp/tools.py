@@ -133,6 +133,10 @@ _TITLES = {
 }
 
 
+# In `_meta` of a refusal.
+CODE_KEY, HOLDER_KEY = "rhino/code", "rhino/holder"
+
+
 class PointOfPatrol(BaseModel):
     """A point to visit."""
 
@@ -173,8 +177,13 @@ def with_refusals(
 
 
 def refusal(error: RhinoError) -> CallToolResult:
-    """Return the tool error that reads as the error does: code, sentence, hint."""
-    return CallToolResult(content=[TextContent(type="text", text=str(error))], is_error=True)
+    """Return the tool error that reads as the error does: code, sentence, hint; for programs, the code alone too."""
+    meta = {CODE_KEY: error.code}
+    if isinstance(error, ControlHeld) and error.holder:
+        meta[HOLDER_KEY] = error.holder
+    return CallToolResult(
+        content=[TextContent(type="text", text=str(error))], is_error=True, _meta=meta
+    )
 
 
 def agent_name(context: Context[Any, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 from serve_app import access_log
 from serve_app.access_log import Entry, Journal, open_log
@@ -103,6 +104,22 @@ def test_what_is_remembered_is_bounded(lines: Lines) -> None:
         journal.note(Entry("go2", f"client {number}", "GET", "/api/state", 404, 0.0))
     assert len(journal._sums) <= access_log.MAX_KEYS
     assert len(journal._failures) <= access_log.MAX_KEYS
+
+
+def test_a_socket_has_a_line_when_it_is_closed(client: TestClient, lines: Lines) -> None:
+    with client.websocket_connect("ws://localhost:8000/api/robots/second/ws?client=ann"):
+        assert not lines.now()
+    (line,) = lines.now()
+    assert line.startswith('robot="second" client="ann" WS /api/robots/{robot}/ws 101 ms=')
+
+
+def test_a_socket_that_is_refused_has_a_line_too(client: TestClient, lines: Lines) -> None:
+    foreign = {"Origin": "http://evil.example"}
+    with pytest.raises(WebSocketDisconnect):
+        with client.websocket_connect("ws://localhost:8000/api/ws", headers=foreign):
+            raise AssertionError("it was let in")
+    (line,) = lines.now()
+    assert " WS /api/ws 403 " in line
 
 
 def test_a_name_cannot_forge_a_line(client: TestClient, lines: Lines) -> None:
