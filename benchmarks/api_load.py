@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import numpy as np
 import psutil
 
@@ -38,7 +39,6 @@ TURN = {"vx": 0.0, "vy": 0.0, "omega": 0.6}  # on the spot: nothing is in the wa
 ZERO = {"vx": 0.0, "vy": 0.0, "omega": 0.0}
 DRIVER_HZ = 10.0
 PLAN_HZ = 4.0
-GOALS_ALIKE = 12  # one after the other, then another place
 SETTING_OUT_S = 2.0
 MOVING_WAIT_S = 10.0
 IDLE_SHARE = 0.25  # of the load's time, before it
@@ -239,11 +239,10 @@ class Clients:
         """Give the next goal as soon as the robot moves to the one before: the planner rests only then."""
         goals = itertools.cycle([(1.0, 1.0), (1.2, -0.6), (-0.8, -0.8), (-0.6, 0.6)])
         x, y = next(goals)
-        for k in itertools.count():
-            if k % GOALS_ALIKE == 0:
-                x, y = next(goals)
+        while True:
             await self._post("/api/navigate", {"x": x, "y": y}, "driver")
-            await self._wait_until_it_moves(SETTING_OUT_S)
+            if not await self._wait_until_it_moves(SETTING_OUT_S):
+                x, y = next(goals)  # it has arrived, or lies
             await asyncio.sleep(1.0 / PLAN_HZ)
 
     # stopping
@@ -315,6 +314,12 @@ async def _read_socket(
 
 FOR_EVER = aiohttp.ClientTimeout(total=None)
 WS_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=2.0)
+
+
+def can_plan(rhino: Rhino) -> bool:
+    """Return whether a goal is accepted."""
+    goal = {"x": 0.5, "y": 0.0}
+    return httpx2.post(rhino.api + "/api/navigate", json=goal, timeout=20.0).is_success
 
 
 def memory(rhino: Rhino) -> dict[str, float]:
@@ -401,9 +406,11 @@ def main() -> int:
         try:
             rhino.deploy(options.config, "--lean")
             rhino.wait_until(lambda: rhino.get("/api/state")["odom_pose"], 60.0, "a pose")
+            rhino.post("/api/cmd/StandUp")
             if load.plan:
                 rhino.wait_for_map()
-            rhino.post("/api/cmd/StandUp")
+                # The planner may still compile its kernels.
+                rhino.wait_until(lambda: can_plan(rhino), 300.0, "a first plan", period=1.0)
             load_average = os.getloadavg()[0]
             report = run_load(rhino, load)
         finally:

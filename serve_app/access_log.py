@@ -255,7 +255,8 @@ def _client(scope: Scope) -> str:
     if given:
         return from_header(given.decode("latin-1"))[:MAX_CLIENT_NAME]
     # Event sources, pictures and sockets of a browser have no headers of their own.
-    for name, value in parse_qsl(scope["query_string"].decode("latin-1")):
+    query: str = scope["query_string"].decode("latin-1")
+    for name, value in parse_qsl(query):
         if name == "client":
             return value[:MAX_CLIENT_NAME]
     peer: tuple[str, int] | None = scope.get("client")
