@@ -257,9 +257,9 @@ class Clients:
                         self._report.stop_failed.append("the robot did not move")
                         continue
                     await self._estop(socket if k % 2 else None, answers)
+                    await self._post("/api/estop/clear", {}, "guard")
                     # Held while it gets up: whoever drives next would have it, lying.
                     await self._post("/api/control/take", {}, "guard")
-                    await self._post("/api/estop/clear", {}, "guard")
                     await self._post("/api/cmd/StandUp", {}, "guard")
                     await self._post("/api/control/release", {}, "guard")
             finally:

@@ -28,6 +28,7 @@ from rhino_actors.messages.poi import Poi
 from serve_app.handles import NO_VERSION, Handles, MapVersion, Robot
 from serve_app.schemas import Gate, Localisation, Mission, navigate_status, state_event
 from serve_app.stream_schemas import MapUpdate, PoiUpdate
+from serve_app.streams import shared_period
 
 _log = logging.getLogger(__name__)
 
@@ -321,7 +322,7 @@ class EventHub:
                     sorted(self._unavailable),
                 )
                 self._tell("state", event.model_dump_json())
-                await asyncio.sleep(self._period)
+                await asyncio.sleep(shared_period(self._period, len(self._mailboxes)))
             else:
                 await asyncio.sleep(0.01)
 

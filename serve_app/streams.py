@@ -13,6 +13,8 @@ from rhino_actors.errors import RhinoError
 
 STREAM_LIFE_S = 300.0
 EVENT_LIFE_S = 120.0  # an event stream goes on where it ended, so it may end often
+# All streams of a kind together: Serve's proxy passes each piece on by itself, and driving goes through it too.
+PIECES_PER_S = 150.0
 EVENT_BYTES = 2_000_000  # two minutes of events at 10 Hz
 FILM_BYTES = 8_000_000  # 200 frames of 40 kB
 FILMS_PER_CLIENT = 4
@@ -24,6 +26,11 @@ class TooManyStreams(RhinoError):
     code = "TOO_MANY_STREAMS"
     default_message = "Too many streams or waiting requests are open."
     default_hint = "Close some, or raise server.max_streams in the config."
+
+
+def shared_period(period: float, listeners: int) -> float:
+    """Return the time between two pieces [s] of each of so many streams: `period`, longer where they are many."""
+    return max(period, listeners / PIECES_PER_S)
 
 
 class StreamLimit:

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 
 from serve_app.api.deps import CameraFeedDep, RobotDep, ServicesDep, errors
 from serve_app.camera_feed import MAX_HZ, CameraFeed
-from serve_app.streams import FILM_BYTES, Allowance
+from serve_app.streams import FILM_BYTES, Allowance, shared_period
 
 router = APIRouter(tags=["camera"])
 
@@ -70,7 +70,7 @@ async def frame(
     responses={**errors(), 200: {**_MJPEG, "description": "MJPEG"}},
 )
 async def stream(feed: CameraFeedDep) -> StreamingResponse:
-    """Send JPEGs as they come, up to 30 a second; frames that the client cannot take in are skipped.
+    """Send JPEGs as they come, up to 30 a second, fewer where more than five watch; late frames are skipped.
 
     503 with code TOO_MANY_STREAMS when too many are open (four for each client), NOT_AVAILABLE when there is no camera.
     A stream ends after 8 MB (some 200 frames of 640 x 360) or five minutes, since what a client does not read piles up
@@ -101,4 +101,6 @@ async def _parts(feed: CameraFeed) -> AsyncIterator[bytes]:
             + newest.jpeg
             + b"\r\n"
         )
-        await asyncio.sleep(max(0.0, 1.0 / MAX_HZ - (loop.time() - sent)))
+        await asyncio.sleep(
+            max(0.0, shared_period(1.0 / MAX_HZ, feed.viewers) - (loop.time() - sent))
+        )

@@ -27,10 +27,11 @@ async def events(
 ) -> AsyncIterator[ServerSentEvent]:
     """Send events; each carries the whole of what it is about.
 
-    `hello` (Hello) once, first · `state` (StateEvent) several times a second · `gate` (Gate) when holder, latch or
-    reason change · `nav` (NavigateStatus, with the path) and `mission` (Mission) on each change · `localisation`
-    (Localisation) when its state or sentence changes · `map_update` (MapUpdate) at most twice a second: fetch /map
-    again · `poi_update` (PoiUpdate): who did not see version `since`, or is told null, fetches /pois again.
+    `hello` (Hello) once, first · `state` (StateEvent) several times a second, fewer for more than 15 listeners ·
+    `gate` (Gate) when holder, latch or reason change · `nav` (NavigateStatus, with the path) and `mission` (Mission)
+    on each change · `localisation` (Localisation) when its state or sentence changes · `map_update` (MapUpdate) at
+    most twice a second: fetch /map again · `poi_update` (PoiUpdate): who did not see version `since`, or is told null,
+    fetches /pois again.
 
     With the header Last-Event-ID, which event sources send by themselves, what was missed comes first if the server
     still has it, else the newest of everything. A client that is slow misses what was overtaken. The stream ends after

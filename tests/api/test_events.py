@@ -178,6 +178,20 @@ async def test_listeners_that_vanish_leave_nothing_behind(monkeypatch: pytest.Mo
     assert len(asyncio.all_tasks()) <= tasks
 
 
+@pytest.mark.parametrize(("listeners", "least", "most"), [(1, 10, 60), (20, 2, 8)])
+async def test_many_listeners_get_fewer_states(
+    listeners: int, least: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they get PIECES_PER_S, so that driving, which takes the same way, does not wait behind them."""
+    monkeypatch.setattr(streams, "PIECES_PER_S", 100.0)
+    monkeypatch.setattr(streams, "EVENT_LIFE_S", 1.0)
+    app = create_api(World(stream_rate_hz=50.0).handles())
+    reading = (Stream.read(app, "/api/events", lambda body: False) for _ in range(listeners))
+    for stream in await asyncio.gather(*reading):
+        states = sum(1 for name, _ in sse_events(stream.body) if name == "state")
+        assert least <= states <= most
+
+
 async def test_a_stream_ends_after_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "EVENT_LIFE_S", 0.1)
     app = create_api(World().handles())
