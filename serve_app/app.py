@@ -17,7 +17,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from mcp.server import MCPServer
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rhino_actors.config import RhinoConfig, access_log_path, control_log_path, mcp_log_path
 from rhino_actors.errors import RhinoError
@@ -97,7 +97,7 @@ def _create(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_find_platforms(handles))
+        warming = asyncio.create_task(_find_parts(handles))
         looking = None
         if watches and meters is not None:
             looking = Telemetry(handles, services.probes, services.open_streams, meters)
@@ -156,14 +156,44 @@ def create_mcp_app(
     """
     checks = access or Access(handles.server.host)
     log = ToolLog(tuple(handles.robots), Journal(open_log(journal)), meters)
-    return Guard(streamable_app(create_mcp(handles, log.note), checks), checks)
+    return _Prepared(Guard(streamable_app(create_mcp(handles, log.note), checks), checks), handles)
 
 
-async def _find_platforms(handles: Handles) -> None:
-    """Look the platforms up before the first stop has to."""
+class _Prepared:
+    """ASGI layer: looks the parts up while the app starts."""
+
+    def __init__(self, app: ASGIApp, handles: Handles) -> None:
+        self.app = app
+        self._handles = handles
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        warming = asyncio.create_task(_find_parts(self._handles))
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            warming.cancel()
+
+
+async def _find_parts(handles: Handles) -> None:
+    """Look every part up before the first request has to.
+
+    A handle brings the import of its actor's class with it, up to half a second during which nothing else is answered:
+    the first stop would wait for that, or any stop when the first page opens its socket.
+    """
     for robot in handles.robots.values():
-        with suppress(RhinoError):
-            await robot.platform.status()
+        for ask in (
+            robot.platform.status,
+            robot.planner.status,
+            robot.explorer.status,
+            robot.mapper.localisation,
+        ):
+            with suppress(RhinoError):
+                await ask()
+    with suppress(RhinoError):
+        await handles.poi_store.version()
 
 
 class RestServer:

@@ -1,6 +1,7 @@
 import inspect
 import logging
 import re
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 from fastapi import APIRouter
 from fastapi.testclient import TestClient
 from ray import cloudpickle
+from starlette.types import ASGIApp
 
 import serve_app
 from rhino_actors.config import RhinoConfig, ServerConfig
 from rhino_actors.errors import ConfigError
 from serve_app.api.router import build_control_router, build_router
-from serve_app.app import build_apps
+from serve_app.app import build_apps, create_api, create_control, create_mcp_app
+from serve_app.handles import Handles, connect
 from serve_app.refusals import RefusalLog, log_with_serve
 
 # Ray Serve's own models say so when they are first imported.
@@ -59,6 +62,25 @@ def test_nothing_of_a_request_goes_to_a_thread(build: Callable[[], APIRouter]) -
     assert {"get_robot", "get_anyone", "estop"} <= {call.__name__ for call in calls}
     on_loop = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     assert [call for call in calls if not any(check(call) for check in on_loop)] == []
+
+
+@pytest.mark.parametrize("create", [create_api, create_control, create_mcp_app])
+def test_every_part_is_looked_up_before_the_first_request(
+    create: Callable[[Handles], ASGIApp],
+) -> None:
+    """That imports the actor's class, which holds everything up: no stop shall wait for it."""
+    names: list[str] = []
+
+    def resolve(name: str) -> Any:
+        names.append(name)
+        raise ValueError
+
+    parts = {"go2/platform", "go2/planner", "go2/explorer", "go2/mapper", "poi_store"}
+    with TestClient(create(connect(RhinoConfig(), resolve))):
+        deadline = time.monotonic() + 10.0
+        while not parts <= set(names):
+            assert time.monotonic() < deadline, names
+            time.sleep(0.01)
 
 
 def test_every_file_of_the_page_is_in_the_package() -> None:
