@@ -26,7 +26,7 @@ sim: install
 	$(BIN)/rhino deploy sim $(ARGS)
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest tests/integration tests/sim -m "integration or sim"
