@@ -38,15 +38,20 @@ def operation_id(route: APIRoute) -> str:
     return words[0] + "".join(word[:1].upper() + word[1:] for word in words[1:]) + suffix
 
 
+# Of each server by its name. It takes most of a second to make, and is the same for every instance.
+_descriptions: dict[str, dict[str, Any]] = {}
+
+
 def install(app: FastAPI) -> RouteTable:
     """Complete the app's description, and return its table of routes."""
-    plain = app.openapi
+    plain, name = app.openapi, app.state.name
 
     def openapi() -> dict[str, Any]:
-        spec = plain()
-        if "x-complete" not in spec:
+        if name not in _descriptions:
+            spec = plain()
             _complete(spec)
-        return spec
+            _descriptions[name] = spec
+        return _descriptions[name]
 
     app.openapi = openapi  # type: ignore[method-assign]
     table = {path: _methods(item) for path, item in openapi()["paths"].items()}
@@ -58,7 +63,6 @@ def _methods(item: dict[str, Any]) -> set[str]:
 
 
 def _complete(spec: dict[str, Any]) -> None:
-    spec["x-complete"] = True
     spec["info"]["description"] = DESCRIPTION
     schemes = {
         "token": {"type": "http", "scheme": "bearer", "description": "asked for beyond loopback"},
