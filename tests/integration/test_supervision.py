@@ -102,9 +102,12 @@ def _answers(running: Rhino) -> bool:
 
 @pytest.fixture(autouse=True)
 def _standing(running: Rhino) -> Iterator[None]:
-    """Each test begins with a robot that stands and a platform that answers."""
+    """Each test begins with a robot that stands, a stick that is let go, and a platform that answers."""
     running.wait_until(lambda: _answers(running), 60.0, "the platform")
     running.post("/api/stop")
+    httpx2.post(
+        f"{running.api}/api/velocity", json={"vx": 0.0, "vy": 0.0, "omega": 0.0}, timeout=20.0
+    )
     yield
 
 
