@@ -12,7 +12,7 @@ from rhino_actors.exploration import area, frontier, goal_selection
 from rhino_actors.exploration.area import Polygon
 from rhino_actors.exploration.attempts import Attempts
 from rhino_actors.exploration.frontier import FrontierMap
-from rhino_actors.exploration.goal_selection import Options, Picked, pick
+from rhino_actors.exploration.goal_selection import Options, Picked, SkipReason, pick
 from rhino_actors.exploration.mission import Choice, Target
 from rhino_actors.exploration.room import Room
 from rhino_actors.exploration.travel import CoarseTravel
@@ -240,7 +240,13 @@ class ExploreMission:
                 )
             if self._nothing_since is None:
                 self._nothing_since = now
-            done = now - self._nothing_since >= self._config.settle_time_s
+            is_closed = any(reason is SkipReason.WAY_CLOSED for _, reason in picked.skipped)
+            wait = self._config.settle_time_s
+            if is_closed:  # a person may stand in the door
+                wait = max(wait, self._config.retry_wait_s)
+                text = "The way to what is left is closed; waiting for it to open."
+                choice = dataclasses.replace(choice, phase=MissionPhase.WAITING, message=text)
+            done = now - self._nothing_since >= wait
             return dataclasses.replace(choice, is_complete=done, drop=aim is not None)
         self._nothing_since = None
         new = _Aim(*geometry.world_from_cell(*best.place), *geometry.world_from_cell(*best.at))

@@ -11,6 +11,7 @@ from rhino_actors.errors import StartOccupied, StartOutsideMap
 from rhino_actors.messages.grid import (
     FREE,
     INSCRIBED_INFLATED_OBSTACLE,
+    LETHAL_OBSTACLE,
     NO_INFORMATION,
     UNKNOWN,
     GridGeometry,
@@ -22,6 +23,7 @@ from rhino_actors.planning.search import MAX_COST, Cell
 Inflate = Callable[[NDArray[np.int8]], NDArray[np.uint8]]
 
 MARGIN_M = 3.0  # of unknown floor around a place outside the map, to go around what may stand there
+OPENED_M = 1.5  # around a robot that is shut in
 BLOCK_CELLS = (
     64  # a map is extended by whole blocks, so that it keeps its size while the robot drives
 )
@@ -141,6 +143,56 @@ def free_start(
     reached = np.isfinite(cost_to_go(result[inner], [here], allow_unknown=allow_unknown))
     if not np.any(reached & _passable(costmap[inner], allow_unknown)):
         raise StartOccupied
+    return result
+
+
+def opened(
+    costmap: NDArray[np.uint8],
+    geometry: GridGeometry,
+    x: float,
+    y: float,
+    *,
+    clearance: float,
+    allow_unknown: bool = True,
+) -> NDArray[np.uint8]:
+    """Let a robot out of a place that the map has closed around it: where it got in, it gets out.
+
+    A passage as wide as the robot needs is closed by a centimetre of drift or noise. Where no way leads farther than
+    OPENED_M from the robot, floor within that which is only too near to an obstacle becomes passable at the highest
+    cost, if the obstacle is farther away than `clearance`. Obstacles stay what they are.
+
+    Args:
+        costmap: (rows, cols) uint8. Not changed.
+        geometry: of the costmap.
+        x: of the robot [m], in the grid's frame.
+        y: of the robot [m].
+        clearance: from the middle of the robot to an obstacle that it still passes [m].
+        allow_unknown: as for plan_path.
+
+    Returns:
+        The costmap itself if a way leads out, or none can be opened, else a changed copy.
+    """
+    row, col = geometry.cell_from_world(x, y)
+    if not geometry.contains(row, col):
+        return costmap
+    window = _window(geometry, x, y, OPENED_M)
+    here = (row - window[0].start, col - window[1].start)
+    part = np.ascontiguousarray(costmap[window])
+    reached = np.isfinite(cost_to_go(part, [here], allow_unknown=allow_unknown))
+    if reached[[0, -1]].any() or reached[:, [0, -1]].any():
+        return costmap
+    near = np.zeros(part.shape, np.bool_)
+    lethal = np.pad(part == LETHAL_OBSTACLE, reach := int(clearance / geometry.resolution))
+    for down in range(-reach, reach + 1):
+        for right in range(-reach, reach + 1):
+            if math.hypot(down, right) * geometry.resolution <= clearance:
+                top, left = reach + down, reach + right
+                near |= lethal[top : top + part.shape[0], left : left + part.shape[1]]
+    widened = (part == INSCRIBED_INFLATED_OBSTACLE) & ~near
+    if not widened.any():
+        return costmap
+    result = costmap.copy()
+    result[window] = np.where(widened, MAX_COST, part)
     return result
 
 

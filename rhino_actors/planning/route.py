@@ -20,11 +20,12 @@ from rhino_actors.messages.grid import NO_INFORMATION, GridGeometry, MapSnapshot
 from rhino_actors.messages.navigation import GoalRequest, NavMode
 from rhino_actors.planning import astar, guided, path
 from rhino_actors.planning.astar import GridPath, Planner, is_passable
-from rhino_actors.planning.goal import covering, free_start, nearest_free_goal, outside_by
+from rhino_actors.planning.goal import covering, free_start, nearest_free_goal, opened, outside_by
 from rhino_actors.planning.guided import GuidedPlanner
 from rhino_actors.planning.search import Cell
 
 SPACING_M = 0.10  # of the poses of a path
+SIDE_M = 0.05  # left free beside the body where the robot is shut in
 MIN_GAIN_M = 0.30  # of cost, below which no new route is better
 # A goal's field that takes longer [s] is not built: the map is too large for it to pay.
 FIELD_TIMEOUT_S = 0.25
@@ -183,19 +184,36 @@ class Router:
     def _leaving(
         self, snapshot: MapSnapshot, pose: Pose2D, allow_unknown: bool
     ) -> NDArray[np.uint8]:
-        """Return the costmap, eased where the robot stands too near to an obstacle."""
+        """Return the costmap, eased where the robot stands too near to an obstacle or is shut in."""
         geometry = snapshot.geometry
-        return free_start(
-            snapshot.occupancy,
-            snapshot.costmap,
-            geometry,
-            pose.x,
-            pose.y,
-            inflate=lambda window: self._inflate(window, geometry.resolution),
-            footprint_radius=self._robot.inscribed_radius,
-            inflation_radius=self._robot.inflation_radius,
-            allow_unknown=allow_unknown,
-        )
+
+        def eased(costmap: NDArray[np.uint8]) -> NDArray[np.uint8]:
+            return free_start(
+                snapshot.occupancy,
+                costmap,
+                geometry,
+                pose.x,
+                pose.y,
+                inflate=lambda window: self._inflate(window, geometry.resolution),
+                footprint_radius=self._robot.inscribed_radius,
+                inflation_radius=self._robot.inflation_radius,
+                allow_unknown=allow_unknown,
+            )
+
+        def wider(costmap: NDArray[np.uint8]) -> NDArray[np.uint8]:
+            return opened(
+                costmap,
+                geometry,
+                pose.x,
+                pose.y,
+                clearance=self._robot.width / 2 + SIDE_M,
+                allow_unknown=allow_unknown,
+            )
+
+        try:
+            return wider(eased(snapshot.costmap))
+        except StartOccupied:
+            return eased(wider(snapshot.costmap))
 
     def _goal_cell(
         self,

@@ -273,12 +273,27 @@ def test_way_that_is_closed_during_the_mission_ends_it_blocked() -> None:
     occupancy = occupancy.copy()
     occupancy[24:36, 30] = OCCUPIED
     exploring.look(occupancy, 1.0)
-    choice = exploring.look(occupancy, 3.0)
-    if choice.target is None:  # no way, over unknown floor neither
-        assert choice.is_complete and choice.gave_up
-        assert {s.reason for s in choice.skipped} == {SkipReason.WAY_CLOSED}
-    else:
-        pytest.fail("the other room cannot be got to")
+    waiting = exploring.look(occupancy, 3.0)
+    assert waiting.target is None, "no way, over unknown floor neither"
+    assert waiting.phase is MissionPhase.WAITING and not waiting.is_complete
+    choice = exploring.look(occupancy, 1.0 + CONFIG.retry_wait_s)
+    assert choice.is_complete and choice.gave_up
+    assert {s.reason for s in choice.skipped} == {SkipReason.WAY_CLOSED}
+
+
+def test_way_that_opens_again_while_it_waits_is_taken() -> None:
+    """A person stood in the door."""
+    door = _closed_room()
+    door[3:57, 30] = OCCUPIED
+    door[24:36, 30] = FREE
+    door[24:36, 57:60] = FREE
+    shut = door.copy()
+    shut[24:36, 30] = OCCUPIED
+    exploring = Exploring()
+    assert exploring.look(door, 0.0).target is not None
+    for now in (1.0, 3.0, 5.0):
+        assert not exploring.look(shut, now).is_complete
+    assert exploring.look(door.copy(), 6.0).target is not None
 
 
 def test_slivers_in_view_of_no_floor_that_the_robot_fits_on_do_not_block_the_end() -> None:
@@ -343,7 +358,7 @@ def test_map_that_grows_to_any_side_keeps_what_is_known_of_ways() -> None:
     grown[32:, 32:] = occupancy
     grown[32 + 24 : 32 + 36, 32 + 30] = OCCUPIED
     geometry = GridGeometry(RESOLUTION, (-3.2, -3.2), grown.shape)
-    for now in (1.0, 3.0):
+    for now in (1.0, 1.0 + CONFIG.retry_wait_s):
         snapshot = MapSnapshot(1, 5, now, geometry, grown, _inflate(grown, RESOLUTION), 1.0)
         choice = exploring.mission.choose(snapshot, exploring.pose.as_tuple(), None, now)
     assert choice.is_complete and choice.gave_up

@@ -60,6 +60,45 @@ def router() -> Router:
     return Router(PlannerConfig(), ROBOT, _inflate)
 
 
+def _corridor(gap: float) -> np.ndarray:
+    """The room with a corridor through its middle: 0.8 m wide, but for `gap` [m] half a metre before and behind it."""
+    occupancy = _room()
+    occupancy[20:100, 40:80] = OCCUPIED
+    occupancy[52:68, 40:80] = FREE
+    low, high = 60 - round(gap / RESOLUTION / 2), 60 + round(gap / RESOLUTION / 2)
+    for col in (48, 72):
+        occupancy[20:low, col] = occupancy[high:100, col] = OCCUPIED
+    return occupancy
+
+
+SHUT_IN, OUT = Pose2D(3.0, 3.0), GoalRequest(1.0, 1.0)
+
+
+def test_a_robot_that_drift_has_shut_in_finds_the_way_that_it_came(router: Router) -> None:
+    snapshot = _snapshot(_corridor(gap=0.5))
+    route = router.plan(snapshot, SHUT_IN, OUT, NavMode.ASTAR)
+    assert route.poses[-1, :2] == pytest.approx([1.0, 1.0])
+    rows, cols = np.nonzero(snapshot.occupancy[20:100, 40:80])
+    walls = np.stack([(cols + 40.5) * RESOLUTION, (rows + 20.5) * RESOLUTION], axis=1)
+    clear = np.linalg.norm(route.poses[:, None, :2] - walls, axis=2).min()
+    assert clear > ROBOT.width / 2, "and the body fits on it"
+    assert np.isfinite(router.costs_from(snapshot, SHUT_IN)[20, 20])
+    assert not router.is_blocked(route, snapshot, SHUT_IN)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.2, 0.35])
+def test_what_is_closed_or_too_narrow_for_the_body_stays_closed(router: Router, gap: float) -> None:
+    snapshot = _snapshot(_corridor(gap))
+    with pytest.raises(NoPath):
+        router.plan(snapshot, SHUT_IN, OUT, NavMode.ASTAR)
+
+
+def test_in_the_open_nothing_is_widened(router: Router) -> None:
+    snapshot = _snapshot(_corridor(gap=0.5))
+    assert router._leaving(snapshot, Pose2D(1.0, 1.0), True) is snapshot.costmap
+    assert not np.isfinite(router.costs_from(snapshot, Pose2D(1.0, 3.0))[60, 60])
+
+
 def test_route_leads_from_the_robot_to_the_very_point_that_was_asked_for(router: Router) -> None:
     snapshot = _snapshot(_room())
     route = router.plan(snapshot, Pose2D(1.0, 1.0), GoalRequest(4.43, 3.91), NavMode.ASTAR)
