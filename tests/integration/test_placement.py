@@ -91,7 +91,15 @@ def test_planner_node_lost_while_driving_stops_the_robot_and_the_planner_moves_o
     assert _raylet_of(two_nodes, "MapperActor") == platform_raylet
 
     x, y = two_nodes.pose()
-    first = two_nodes.navigate(x + 2.0, y)
+
+    def sent(ahead: float) -> dict[str, object] | None:
+        try:
+            return two_nodes.navigate(x + ahead, y)
+        except AssertionError:
+            return None
+
+    # The map goes to the planner on its own way.
+    first = two_nodes.wait_until(lambda: sent(2.0), 60.0, "the planner to have a map", 1.0)
     two_nodes.wait_until(lambda: two_nodes.speed() > 0.15, 15.0, "the robot to drive", 0.0)
     os.kill(planner_raylet.pid, signal.SIGKILL)
     time.sleep(1.6)
@@ -104,12 +112,6 @@ def test_planner_node_lost_while_driving_stops_the_robot_and_the_planner_moves_o
 
     two_nodes.wait_until(moved, 60.0, "the planner on the node that is left", 0.5)
 
-    def accepted() -> dict[str, object] | None:
-        try:
-            return two_nodes.navigate(x + 1.2, y)
-        except AssertionError:
-            return None
-
-    goal = two_nodes.wait_until(accepted, 60.0, "a goal to be accepted again", 1.0)
+    goal = two_nodes.wait_until(lambda: sent(1.2), 60.0, "a goal to be accepted again", 1.0)
     assert goal["goal_id"] > first["goal_id"], "ids grow over the planner's restart"
     assert two_nodes.wait_for_end(goal["goal_id"])["state"] == "arrived"
