@@ -221,7 +221,7 @@ async def test_the_viewer_outlives_actors_that_fail_and_shows_them_again(
     world.publish()
     world.failure = None
     for name in ("odometry", "lidar", "camera", "nav", "mission", "map"):
-        await _until(lambda name=name: rerun.drawn[name][-1].seq == 1)  # type: ignore[misc]
+        await _until(lambda name=name: name in rerun.drawn and rerun.drawn[name][-1].seq == 1)  # type: ignore[misc]
     assert not running.done()
 
 
