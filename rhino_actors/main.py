@@ -64,8 +64,7 @@ API_SILENCE_S = 4.0
 APP_PREFIX = "rhino-"  # of our applications among those of the cluster's Serve
 READY_TIMEOUT_S = 90.0
 # Of the two servers that a person's stop goes through: the page's and that of driving and stopping.
-# By POST the server of driving is asked in the way of a stop, so that the first stop finds it open.
-HEALTH_CHECKS = ("GET /api/health", "POST /api/control/health")
+HEALTH_PATHS = ("/api/health", "/api/control/health")
 
 
 def deploy(
@@ -338,7 +337,7 @@ class Deployment:
                 f"The emergency stop is latched, by {robot.gate.latched_by}: rhino estop --clear."
             )
         server = self._config.server
-        head = await _health(_reachable(server.host), server.port, HEALTH_CHECKS[1])
+        head = await _health(_reachable(server.host), server.port, HEALTH_PATHS[1])
         if b"x-rhino-app: control" not in head.lower():
             self._notices.append(
                 "Ray was started without cluster/ray.env: driving and stopping share a process with streams and maps."
@@ -384,7 +383,7 @@ class Deployment:
         heard, was_stopped = time.monotonic(), False
         while True:
             host, port = _reachable(server.host), server.port
-            answers = await asyncio.gather(*(_health(host, port, check) for check in HEALTH_CHECKS))
+            answers = await asyncio.gather(*(_health(host, port, path) for path in HEALTH_PATHS))
             if all(answers):
                 heard, was_stopped = time.monotonic(), False
             elif not was_stopped and time.monotonic() - heard > API_SILENCE_S:
@@ -482,18 +481,14 @@ def _reachable(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host
 
 
-async def _health(host: str, port: int, check: str) -> bytes:
+async def _health(host: str, port: int, path: str) -> bytes:
     """Return the head of a server's answer, empty if it is not well. Bare sockets: cheap enough for twice a second."""
     writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(2.0):
             reader, writer = await asyncio.open_connection(host, port)
-            body = "{}" if check.startswith("POST") else ""
-            kind = "Content-Type: application/json\r\n" if body else ""
-            writer.write(
-                f"{check} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n{kind}"
-                f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
-            )
+            request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n"
+            writer.write(request.encode())
             await writer.drain()
             head = await reader.readuntil(b"\r\n\r\n")
             return head if b" 200 " in head.partition(b"\r\n")[0] else b""

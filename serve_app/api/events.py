@@ -50,16 +50,8 @@ async def events(
 
 
 @server_router.get("/api/control/health", include_in_schema=False, response_model_exclude_none=True)
-@server_router.post(
-    "/api/control/health", include_in_schema=False, response_model_exclude_none=True
-)
-async def control_health(request: Request) -> Health:
-    """Say that the server of driving and stopping answers; open to everyone.
-
-    A body is read, as that of a stop is: Serve's replica asks the proxy for it, and the first time costs 0.5 s or more.
-    Whoever watches by POST keeps the whole way of a stop open.
-    """
-    await request.body()
+async def control_health() -> Health:
+    """Say that the server of driving and stopping answers; open to everyone."""
     return Health(status="ok")
 
 

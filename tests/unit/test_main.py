@@ -140,9 +140,7 @@ async def test_a_server_that_is_not_well_is_told_from_one_that_is() -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    heads = [await main._health("127.0.0.1", port, check) for check in main.HEALTH_CHECKS]
+    heads = [await main._health("127.0.0.1", port, path) for path in main.HEALTH_PATHS]
     server.close()
     assert b"X-Rhino-App: rest" in heads[0] and heads[1] == b""
-    assert await main._health("127.0.0.1", port, "GET /api/health") == b"", (
-        "nobody listens any more"
-    )
+    assert await main._health("127.0.0.1", port, "/api/health") == b"", "nobody listens any more"
