@@ -4,6 +4,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+# Of each byte, the place of its highest bit counted from the left: in a byte the lowest x comes first.
+_FIRST_BIT = np.array([8] + [8 - byte.bit_length() for byte in range(1, 256)], np.uint8)
+
 
 def centres(
     packed: NDArray[np.uint8], width: int, resolution: float, origin: tuple[float, float, float]
@@ -12,15 +15,19 @@ def centres(
 
     Args:
         packed: (layers * width * width / 8,) uint8, as the robot packs them.
-        width: cells along x and y, a multiple of 8.
+        width: cells along x and y, a multiple of 64.
         resolution: edge of a cell [m].
         origin: centre of cell (0, 0, 0) [m].
     """
-    words = packed.view(np.uint64)
+    words = packed.view(np.dtype("<u8"))
     count = int(np.bitwise_count(words).sum())
     points = np.empty((count, 3), np.float32)
-    x, y, z = origin
-    _fill(points, packed, words, width // 8, resolution, x, y, z)
+    layers = 8 * packed.size // width**2
+    x, y, z = (
+        (np.arange(cells) * resolution + first).astype(np.float32)
+        for cells, first in zip((width, width, layers), origin, strict=True)
+    )
+    _fill(points, words, x, y, z, _FIRST_BIT)
     return points
 
 
@@ -30,23 +37,23 @@ def warm_up() -> None:
 
 
 @njit(nogil=True, cache=True)
-def _fill(points, packed, words, row_bytes, resolution, ox, oy, oz):  # type: ignore[no-untyped-def]
-    """Write the centre of every set bit."""
-    layer_bytes = row_bytes * row_bytes * 8
+def _fill(points, words, x, y, z, first_bit):  # type: ignore[no-untyped-def]
+    """Write the centre of every set bit; `x`, `y`, `z` are the centres of columns, rows and layers."""
+    row_words = x.size // 64
     place = 0
     for index in range(words.size):
-        if words[index] == 0:
+        word = words[index]
+        if word == 0:
             continue
-        for at in range(8 * index, 8 * index + 8):
-            byte = packed[at]
-            if byte == 0:
-                continue
-            z = np.float32(at // layer_bytes * resolution + oz)
-            y = np.float32(at % layer_bytes // row_bytes * resolution + oy)
-            first = at % row_bytes * 8
-            for bit in range(8):
-                if byte & (128 >> bit):
-                    points[place, 0] = (first + bit) * resolution + ox
-                    points[place, 1] = y
-                    points[place, 2] = z
-                    place += 1
+        row = index // row_words
+        at_z, at_y = z[row // y.size], y[row % y.size]
+        for first in range(index % row_words * 64, index % row_words * 64 + 64, 8):
+            byte = word & np.uint64(255)
+            word >>= np.uint64(8)
+            while byte:
+                bit = first_bit[byte]
+                points[place, 0] = x[first + bit]
+                points[place, 1] = at_y
+                points[place, 2] = at_z
+                place += 1
+                byte ^= np.uint64(128) >> np.uint64(bit)
