@@ -32,13 +32,21 @@ from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import PlanningError
 from rhino_actors.exploration.patrol_mission import PatrolMission
-from rhino_actors.exploration.patrol_picture import patrol_picture
+from rhino_actors.exploration.visitation import age_levels
 from rhino_actors.mapping import inflate
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import FREE, OCCUPIED, GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import PatrolRequest, PatrolRouter
+from rhino_actors.messages.missions import (
+    MissionKind,
+    MissionRecord,
+    MissionState,
+    PatrolRequest,
+    PatrolRouter,
+    Visits,
+)
 from rhino_actors.messages.navigation import GoalRequest, NavMode
 from rhino_actors.planning.route import Router
+from rhino_actors.viz.mission_picture import draw_mission
 
 RESOLUTION = 0.05
 SPEED = 0.55  # [m/s]
@@ -396,7 +404,25 @@ def _draw(folder: Path, name: str, course: Course, made: Drive, seconds: float) 
         row, col = course.snapshot.geometry.cell_from_world(x, y)
         cv2.circle(ages, (col, row), round(NEAR / RESOLUTION), float(seconds - stamp), -1)
     ages[course.snapshot.occupancy != FREE] = np.inf
-    picture = patrol_picture(course.snapshot, ages, seconds, made.track[:, 1:])
+    visits = Visits(course.snapshot.geometry, age_levels(ages, seconds), seconds)
+    way = made.track[:, 1:]
+    record = MissionRecord(
+        id=name,
+        robot="point",
+        kind=MissionKind.PATROL,
+        client="benchmark",
+        started_at=0.0,
+        ended_at=seconds,
+        state=MissionState.TIME_LIMIT,
+        reason="",
+        message="",
+        distance=float(np.hypot(*np.diff(way, axis=0).T).sum()),
+        elapsed=seconds,
+        known_area=course.snapshot.known_area,
+        goals_reached=made.goals - made.failed,
+        goals_failed=made.failed,
+    )
+    picture = draw_mission(course.snapshot, record, way, visits=visits)
     (folder / f"{name}.png").write_bytes(picture)
 
 

@@ -42,7 +42,7 @@ from rhino_actors.exploration.missions import make_mission
 from rhino_actors.exploration.trace import Trace
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     ExploreRequest,
     MissionGoal,
@@ -53,6 +53,7 @@ from rhino_actors.messages.missions import (
     MissionState,
     MissionStatus,
     PatrolRequest,
+    Visits,
     check_request,
 )
 from rhino_actors.messages.navigation import GoalRequest, NavState, NavStatus, Rank
@@ -74,6 +75,7 @@ LOW_BATTERY_S = 2.0  # a charge must be low for so long before it is believed
 MIN_PAUSE_S = 0.05  # between two looks, whatever happens
 NAV_WAIT_S = 2.0  # how long the planner may take to have something new
 GOALS_KEPT = 500  # in the log
+MAX_VISIT_CELLS = 1_000_000  # of a grid that is only looked at
 # Between two looks the robot drives no farther than this, and this per second; beyond it, it was carried.
 CARRIED_M, CARRIED_M_PER_S = 0.5, 2.0
 AT_HOME_M = 0.3
@@ -365,6 +367,18 @@ class ExplorerActor:
         """Return the status; with `wait`, once its seq is another than `newer_than` or the time is over."""
         await self._latest.newer(newer_than, wait)
         return self._status
+
+    @ray.method
+    async def visits(self) -> Visits | None:
+        """Return how long ago each place was visited by the patrol that runs or is paused; None: there is none.
+
+        At most a million cells: of a larger map every second, or fewer.
+        """
+        run, snapshot = self._run_in_force, self._map
+        if run is None or snapshot is None:
+            return None
+        visits = await asyncio.to_thread(_visits, run, snapshot.geometry, time.monotonic())
+        return visits.thinned(MAX_VISIT_CELLS) if visits is not None else None
 
     async def _claim(self, client: str, rank: Rank) -> tuple[int, int]:
         """Take the robot for a mission; return the epoch of its goals, and how often the robot was stopped before.
@@ -941,13 +955,15 @@ def _draw(
     # Late: OpenCV takes a while to be imported, and is needed at the end of a mission only.
     from rhino_actors.viz.mission_picture import draw_mission
 
-    heat = None
-    if snapshot is not None:
-        with run.looking:
-            heat = run.mission.heat(snapshot.geometry, now)
+    visits = _visits(run, snapshot.geometry, now) if snapshot is not None else None
     return draw_mission(
-        snapshot, record, run.trace.points(), home=status.home, area=status.area, heat=heat
+        snapshot, record, run.trace.points(), home=status.home, area=status.area, visits=visits
     )
+
+
+def _visits(run: _Run, geometry: GridGeometry, now: float) -> Visits | None:
+    with run.looking:
+        return run.mission.visits(geometry, now)
 
 
 def _distance(before: Pose2D | None, now: Pose2D) -> float:

@@ -37,6 +37,7 @@ ODOMETRY_PERIOD_S = 0.05
 MAP_PERIOD_S = 0.5  # each map is kept whole in the viewer's history: not every one needs to be
 STATUS_PERIOD_S = 0.5
 POIS_PERIOD_S = 1.0
+VISITS_PERIOD_S = 2.0
 OPEN_TIMEOUT_S = 12.0
 MIN_PAUSE_S = 0.02  # a source that answers at once without news must not spin
 
@@ -49,7 +50,7 @@ class ViewerActor:
     """Shows the robot in Rerun. Nothing depends on it.
 
     Reads:     odometry, lidar, camera, status and gate log of PlatformActor; MapperActor.snapshot and .voxels; the
-               status of PlannerActor and ExplorerActor; the places of PoiStore
+               status of PlannerActor and ExplorerActor, and the visits of a patrol; the places of PoiStore
     Publishes: the Rerun stream, and a .rrd file if the config names one
     A failed call: that source pauses and is asked again; the others go on. Each source has one answer on its way
     at most, and asks for the newest only, so a slow viewer skips and nothing piles up.
@@ -141,6 +142,7 @@ class ViewerActor:
             ("map", lambda: self._map(rerun), MAP_PERIOD_S),
             ("status", lambda: self._status(rerun), STATUS_PERIOD_S),
             ("pois", lambda: self._pois(rerun), POIS_PERIOD_S),
+            ("visits", lambda: self._visits(rerun), VISITS_PERIOD_S),
         ]
         if self._config.mapper.layers is not MapLayer.OCCUPANCY:
             sources.append(("voxels", lambda: self._voxels(rerun), MAP_PERIOD_S))
@@ -215,6 +217,11 @@ class ViewerActor:
             pois = await call(self._poi_store.list_pois.remote(self._config.robot.name), GRACE_S)
             await self._draw(rerun.pois, pois)
             self._poi_version = version
+
+    async def _visits(self, rerun: "RerunLogger") -> None:
+        visits = await call(self._explorer.visits.remote(), GRACE_S)
+        if visits is not None:
+            await self._draw(rerun.visits, visits)
 
     async def _draw(self, draw: Draw, message: Any) -> None:
         loop = asyncio.get_running_loop()

@@ -268,7 +268,7 @@ class ExploreMission:
         self._aim = dataclasses.replace(aim, frontier_x=new.frontier_x, frontier_y=new.frontier_y)
         return True
 
-    def heat(self, geometry: GridGeometry, now: float) -> None:
+    def visits(self, geometry: GridGeometry, now: float) -> None:
         """Return None: the map itself says what was seen."""
 
     def _tried(self, now: float, reason: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import MissionPhase, PatrolProgress, SkippedTarget
+from rhino_actors.messages.missions import MissionPhase, PatrolProgress, SkippedTarget, Visits
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,6 @@ class Mission(Protocol):
         """Note that the planner did not take a target; `reason` is its code."""
         ...
 
-    def heat(self, geometry: GridGeometry, now: float) -> NDArray[np.uint8] | None:
-        """Return what it knows of each cell as colours over the map, (rows, cols, 4) uint8 RGBA; None: nothing."""
+    def visits(self, geometry: GridGeometry, now: float) -> Visits | None:
+        """Return how long ago each cell of a map was visited; None: it keeps no visits."""
         ...

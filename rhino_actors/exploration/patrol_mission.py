@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from rhino_actors.config import PatrolConfig, RobotConfig
 from rhino_actors.exploration.area import cells_inside
 from rhino_actors.exploration.mission import Choice, Target
-from rhino_actors.exploration.patrol_picture import visit_age_image
 from rhino_actors.exploration.patrol_points import PointTour
 from rhino_actors.exploration.patrol_routers import (
     PatrolGoal,
@@ -20,7 +19,7 @@ from rhino_actors.exploration.patrol_routers import (
     random_goal,
     ways,
 )
-from rhino_actors.exploration.visitation import Survey, VisitationGrid
+from rhino_actors.exploration.visitation import Survey, VisitationGrid, age_levels
 from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE, GridGeometry, MapSnapshot
 from rhino_actors.messages.missions import (
     MissionPhase,
@@ -28,6 +27,7 @@ from rhino_actors.messages.missions import (
     PatrolRequest,
     PatrolRouter,
     SkippedTarget,
+    Visits,
 )
 
 # A goal that is passed this near, in radii of a visit, needs no stop: all of its block has been in view.
@@ -198,13 +198,10 @@ class PatrolMission:
             return self._choose_point(self._tour, snapshot, cost_to_go, now)
         return self._choose_place(snapshot, pose, cost_to_go, now, has_driven)
 
-    def heat(self, geometry: GridGeometry, now: float) -> NDArray[np.uint8]:
-        """Return the ages of the visits as colours: green just now, red when they expire.
-
-        Returns:
-            (rows, cols, 4) uint8 RGBA, row 0 at the lowest y as in the map, transparent where nothing was visited.
-        """
-        return visit_age_image(self._visits.ages(geometry, now), self._expiry)
+    def visits(self, geometry: GridGeometry, now: float) -> Visits:
+        """Return how long ago each cell of a map was visited."""
+        age = age_levels(self._visits.ages(geometry, now), self._expiry)
+        return Visits(geometry, age, self._expiry)
 
     # Places that a router chooses.
 

@@ -369,6 +369,14 @@ class VisitationGrid:
         return self._index
 
 
+def age_levels(ages: NDArray[np.float32], expiry: float) -> NDArray[np.uint8]:
+    """Return ages [s], inf where there was no visit, as `Visits.age` has them; read-only."""
+    level = 1.0 + 254.0 * np.clip(ages / np.float32(expiry), 0.0, 1.0)
+    levels = np.where(np.isfinite(ages), level, 0.0).astype(np.uint8)
+    levels.flags.writeable = False
+    return levels
+
+
 def block_cells(radius: float, resolution: float) -> int:
     """Return the edge of a block [cells]: a power of two, as tiles are, and no more than about half the radius."""
     wanted = max(1.0, 0.5 * radius / resolution)

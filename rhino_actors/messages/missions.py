@@ -1,5 +1,6 @@
 """Missions: what is asked of the explorer, how it goes, and what is kept of it afterwards."""
 
+import math
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from rhino_actors.errors import InvalidRequest
 from rhino_actors.geometry import polygon_area
 from rhino_actors.messages.geometry import MAX_COORDINATE_M, Pose2D
+from rhino_actors.messages.grid import GridGeometry
 
 # What a request may ask for.
 MAX_DURATION_S = 7 * 86400.0
@@ -142,6 +144,28 @@ class PatrolProgress:
     safe_area: float  # [m2] reachable
     loops: int  # done
     next_label: str = ""  # of the point driven to
+
+
+@dataclass(frozen=True, slots=True)
+class Visits:
+    """How long ago a patrol visited each cell of a grid."""
+
+    geometry: GridGeometry
+    # (rows, cols) uint8: 0 never visited, 1 just now, 255 `expiry` ago or longer; row 0 at the lowest y.
+    age: NDArray[np.uint8]
+    expiry: float  # [s]
+
+    def thinned(self, max_cells: int) -> "Visits":
+        """Return every second cell, or fewer, so that there are at most so many: for who only looks at them."""
+        step = max(1, math.ceil(math.sqrt(self.age.size / max_cells)))
+        if step == 1:
+            return self
+        age = np.ascontiguousarray(self.age[::step, ::step])
+        age.flags.writeable = False
+        grid = self.geometry
+        return Visits(
+            GridGeometry(grid.resolution * step, grid.origin, age.shape), age, self.expiry
+        )
 
 
 @dataclass(frozen=True, slots=True)

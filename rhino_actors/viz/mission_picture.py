@@ -1,7 +1,7 @@
 """What a mission did, as one picture. Pure: numpy and OpenCV."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from rhino_actors.messages.geometry import Pose2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import MissionGoal, MissionRecord
-
-VISIT_RADIUS = 0.5  # [m] around the way driven that counts as visited
+from rhino_actors.messages.missions import MissionGoal, MissionRecord, Visits
 
 _LONG_SIDE = 1200  # [px] of the picture, about
 _MAX_SCALE = 8  # [px] per cell
@@ -25,41 +23,11 @@ _FAR = 30_000  # [px] OpenCV takes no coordinates of any size
 _UNKNOWN, _FREE, _OCCUPIED = (205, 205, 205), (254, 254, 254), (40, 40, 40)
 _TRACE, _HOME, _END = (222, 110, 30), (60, 150, 40), (30, 30, 200)
 _REACHED, _FAILED, _SKIPPED, _AREA = (60, 150, 40), (30, 30, 200), (0, 140, 255), (180, 60, 160)
-
-
-def visit_counts(
-    trace: NDArray[np.float64], geometry: GridGeometry, radius: float = VISIT_RADIUS
-) -> NDArray[np.uint8]:
-    """Return how often the robot came by each cell.
-
-    Args:
-        trace: (N, 2) x, y [m] in the map, broken where a row is NaN.
-        geometry: of the grid.
-        radius: how near it must come [m].
-
-    Returns:
-        (rows, cols) uint8, up to 255. Cells that are passed on without having been left in between count once.
-    """
-    counts = np.zeros(geometry.shape, np.uint8)
-    width = max(1, round(2.0 * radius / geometry.resolution))
-    last = np.full(geometry.shape, -math.inf, np.float32)  # [m] driven when it was passed last
-    driven = 0.0
-    for start, end in _pieces(trace, radius):
-        driven += math.dist(start, end)
-        a, b = (_cell(point, geometry) for point in (start, end))
-        low = np.maximum(np.minimum(a, b) - width, 0)
-        high = np.minimum(np.maximum(a, b) + width + 1, geometry.shape[::-1])
-        if (high <= low).any():
-            continue
-        size = high - low
-        mask = np.zeros((int(size[1]), int(size[0])), np.uint8)
-        cv2.line(mask, _point(a - low), _point(b - low), 1, width)
-        part = slice(int(low[1]), int(high[1])), slice(int(low[0]), int(high[0]))
-        now = mask > 0
-        again = now & (driven - last[part] > 4.0 * radius)
-        counts[part][again & (counts[part] < 255)] += 1
-        last[part][now] = driven
-    return counts
+# A patrol's visits: just now, half of the expiry ago, expired.
+_FRESH, _MIDDLE, _STALE = (154, 166, 38), (79, 213, 255), (21, 67, 216)
+_VISITS_SHARE = 0.78  # of their colour over the floor's
+_LEGEND = 40  # [px]
+_LEGEND_WIDTH = 230
 
 
 def draw_mission(
@@ -69,9 +37,11 @@ def draw_mission(
     *,
     home: Pose2D | None = None,
     area: Sequence[tuple[float, float]] = (),
-    heat: NDArray[np.uint8] | None = None,
+    visits: Visits | None = None,
 ) -> bytes:
     """Return a PNG: the map as it was known, the way driven, goals, and what was left.
+
+    Floor that a patrol visited is green where it just was, over yellow to red where the visit has expired.
 
     Reached goals are green rings, failed ones red, what was skipped is an orange cross, the start a green square, the
     end a red dot, the area's outline purple.
@@ -82,15 +52,15 @@ def draw_mission(
         trace: (N, 2) x, y [m] in the map, broken where a row is NaN.
         home: where it started, in the map.
         area: corners x, y [m] of the area that it kept to.
-        heat: (rows, cols, 4) uint8 RGBA, colours over the map's cells, as the ages of a patrol's visits; None: none.
+        visits: of a patrol, on the snapshot's grid; None: none are kept.
     """
     if snapshot is None or snapshot.is_empty:
         image = np.full((120, 640, 3), _UNKNOWN, np.uint8)
         return _png(_with_head(image, record))
     view = _View.of(snapshot, trace)
     floor = _floor(snapshot)
-    if heat is not None:
-        floor = _with_heat(floor, heat)
+    if visits is not None:
+        floor = _with_visits(floor, visits.age)
     image = view.enlarge(floor[view.rows, view.cols])
     if len(area) >= 3:
         corners = np.array([view.pixel(x, y) for x, y in area], np.int32)
@@ -107,7 +77,10 @@ def draw_mission(
     points = trace[np.isfinite(trace).all(axis=1)]
     if len(points):
         cv2.circle(image, view.pixel(*points[-1]), 5, _END, -1, cv2.LINE_AA)
-    return _png(_with_head(image, record))
+    framed = _with_head(image, record)
+    if visits is not None:
+        framed = np.vstack([framed, _legend(framed.shape[1], visits.expiry)])
+    return _png(framed)
 
 
 @dataclass(frozen=True)
@@ -158,11 +131,32 @@ def _floor(snapshot: MapSnapshot) -> NDArray[np.uint8]:
     return image
 
 
-def _with_heat(image: NDArray[np.uint8], heat: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    alpha = heat[..., 3:].astype(np.float32) / 255.0
-    alpha[image[..., 0] < 100] = 0.0  # walls stay dark
-    blended: NDArray[np.uint8] = (image * (1.0 - alpha) + heat[..., 2::-1] * alpha).astype(np.uint8)
-    return blended
+def _with_visits(image: NDArray[np.uint8], age: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Colour the cells that were visited; walls stay dark."""
+    drawn = image.copy()
+    visited = (age > 0) & (image[..., 0] >= 100)
+    colors = _visit_colors()[age[visited]]
+    drawn[visited] = (1.0 - _VISITS_SHARE) * image[visited] + _VISITS_SHARE * colors
+    return drawn
+
+
+def _visit_colors() -> NDArray[np.float64]:
+    """Return (256, 3) BGR by `Visits.age`."""
+    stops = np.array([_FRESH, _MIDDLE, _STALE], np.float64)
+    levels = (np.arange(256) - 1) / 254.0
+    return np.stack([np.interp(levels, (0.0, 0.5, 1.0), stops[:, i]) for i in range(3)], axis=-1)
+
+
+def _legend(width: int, expiry: float) -> NDArray[np.uint8]:
+    """Return a strip (_LEGEND, width, 3) that says what the colours of the visits mean."""
+    strip = np.full((_LEGEND, width, 3), 255, np.uint8)
+    ages = np.linspace(1, 255, _LEGEND_WIDTH).astype(np.uint8)
+    strip[2:14, _MARGIN : _MARGIN + _LEGEND_WIDTH] = _visit_colors()[ages]
+    ago = f"{expiry / 60.0:.0f} min" if expiry >= 120.0 else f"{expiry:.0f} s"
+    text = f"visited now ... {ago} ago or longer"
+    place = (_MARGIN, 30)
+    cv2.putText(strip, text, place, cv2.FONT_HERSHEY_SIMPLEX, 0.45, (30, 30, 30), 1, cv2.LINE_AA)
+    return strip
 
 
 def _mark_goal(image: NDArray[np.uint8], view: _View, goal: MissionGoal) -> None:
@@ -195,17 +189,6 @@ def _segments(
     points = [(float(x), float(y)) for x, y in trace]
     pairs = zip(points, points[1:], strict=False)
     return [(a, b) for a, b in pairs if math.isfinite(sum(a) + sum(b))]
-
-
-def _pieces(
-    trace: NDArray[np.float64], length: float
-) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
-    """Yield the segments in pieces of at most `length` [m]; very long ones in a bounded number."""
-    for (x, y), (to_x, to_y) in _segments(trace):
-        count = min(200, max(1, math.ceil(math.dist((x, y), (to_x, to_y)) / length)))
-        xs, ys = np.linspace(x, to_x, count + 1).tolist(), np.linspace(y, to_y, count + 1).tolist()
-        points = list(zip(xs, ys, strict=True))
-        yield from zip(points, points[1:], strict=False)
 
 
 def _cell(point: tuple[float, float], geometry: GridGeometry) -> NDArray[np.int64]:

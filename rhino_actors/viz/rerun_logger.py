@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from rhino_actors.config import RhinoConfig, ViewerConfig, state_dir
 from rhino_actors.geometry import transform_points
 from rhino_actors.messages.geometry import Odometry
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.messages.grid import GridGeometry, MapSnapshot
 from rhino_actors.messages.map_patch import VoxelPatch
-from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus
+from rhino_actors.messages.missions import MissionKind, MissionState, MissionStatus, Visits
 from rhino_actors.messages.navigation import NavState, NavStatus
 from rhino_actors.messages.platform import GateDecision, RobotStatus
 from rhino_actors.messages.poi import Poi
 from rhino_actors.messages.sensors import CameraFrame, LidarFrame
-from rhino_actors.viz.mission_picture import visit_counts
 from rhino_actors.viz.web_viewer import LOOPBACK, WebViewer, free_port, port_is_free
 
 TIMELINE = "t"  # arrival at the viewer, wall clock
@@ -41,10 +40,9 @@ PLOTS, LOG = "plots", "log"
 _Colormap = rr.components.Colormap
 _log = logging.getLogger(__name__)
 _GREEN, _ORANGE, _BLUE, _PINK = (60, 200, 90), (255, 150, 40), (70, 150, 255), (240, 90, 190)
-VISITS_PERIOD_S = 5.0  # counting them anew takes up to half a second
 _GREY = (150, 150, 150)
 _FRONTIER_COLORS = np.array((_BLUE, _ORANGE, _GREY), np.uint8)  # by FrontierState
-_HEAT_STEP, _HEAT_TOP = 12, 98  # of the costmap's colours: for each visit, and where they end
+_OLDEST = 98  # of the costmap's colours, 0 to 100: where those of costs end
 _BLOCK = 4  # bricks a side of the blocks that voxels are drawn in: what changes is drawn anew, the rest stays
 _TOP = 1.5  # [m] height at which the colour of lidar points ends
 _BAD_ENDS = (NavState.FAILED, MissionState.BLOCKED, MissionState.INTERRUPTED)
@@ -66,7 +64,6 @@ class RerunLogger:
         self._max_range = config.mapper.max_range
         self._map_from_odom = (0.0, 0.0, 0.0)  # of the newest map
         self._snapshot: MapSnapshot | None = None  # newest, if it is not empty
-        self._visits_at = -math.inf  # [s] when a patrol's visits were drawn last
         self._said: dict[str, object] = {}
         self._faults: set[str] = set()
         self._shown: set[str] = set()
@@ -129,7 +126,7 @@ class RerunLogger:
             (COSTMAP, snapshot.costmap, _Colormap.RvizCostmap, 0.5, -0.01),
         )
         for entity, cells, colormap, opacity, z in layers:
-            self._recording.log(entity, _grid(snapshot, cells, colormap, opacity, z))
+            self._recording.log(entity, _grid(snapshot.geometry, cells, colormap, opacity, z))
         self._plot("map/known_area", snapshot.known_area)
 
     def voxels(self, patch: VoxelPatch, now: float) -> None:
@@ -173,7 +170,7 @@ class RerunLogger:
         self._say("nav", status.state, status.reason, status.message, key=status.goal_id, bad=bad)
 
     def mission(self, status: MissionStatus, now: float) -> None:
-        """Draw frontiers, the way driven and how often a patrol came by; write what changed to the log.
+        """Draw frontiers and the way driven; write what changed to the log.
 
         The way and the visits stay when the mission has ended, until the next one.
         """
@@ -186,7 +183,7 @@ class RerunLogger:
             self._show(FRONTIERS, rr.Points3D(points, colors=colors, radii=0.08))
         else:
             self._hide(FRONTIERS)
-        self._draw_trace(status, now)
+        self._draw_trace(status)
         if status.patrol is not None:
             self._plot("patrol/worst_idleness", status.patrol.worst_idleness)
             self._plot("patrol/share_visited", 100.0 * status.patrol.share_visited)
@@ -195,8 +192,14 @@ class RerunLogger:
         bad = status.state in _BAD_ENDS
         self._say(status.kind, status.state, status.reason, status.message, key=status.id, bad=bad)
 
-    def _draw_trace(self, status: MissionStatus, now: float) -> None:
-        """Draw the way driven, and on a patrol how often each place was come by."""
+    def visits(self, visits: Visits, now: float) -> None:
+        """Draw how long ago a patrol visited each place: blue just now, red when the visit has expired."""
+        self._at(now)
+        levels = np.ceil(visits.age * (_OLDEST / 255.0)).astype(np.uint8)
+        self._show(PATROL, _grid(visits.geometry, levels, _Colormap.Costmap, 0.6, 0.0))
+
+    def _draw_trace(self, status: MissionStatus) -> None:
+        """Draw the way driven."""
         trace = status.trace
         if trace is None or len(trace) < 2:
             if not status.state.is_active and status.state is not MissionState.IDLE:
@@ -209,16 +212,8 @@ class RerunLogger:
         lines = [np.column_stack([s, np.full(len(s), 0.03)]) for s in strips if len(s) >= 2]
         if lines:
             self._show(TRACE, rr.LineStrips3D(lines, colors=[_BLUE], radii=0.02))
-        snapshot = self._snapshot
         if status.kind is not MissionKind.PATROL:
             self._hide(PATROL)
-        elif snapshot is not None and (
-            not status.state.is_active or abs(now - self._visits_at) > VISITS_PERIOD_S
-        ):
-            self._visits_at = now
-            counts = visit_counts(trace, snapshot.geometry).astype(np.uint16)
-            heat = np.minimum(counts * _HEAT_STEP, _HEAT_TOP).astype(np.uint8)
-            self._show(PATROL, _grid(snapshot, heat, _Colormap.Costmap, 0.6, 0.0))
 
     def pois(self, pois: Iterable[Poi], now: float) -> None:
         """Draw the places; those that are gone are taken away. Labels are drawn as plain text."""
@@ -358,16 +353,16 @@ def _new_file(path: Path) -> Path:
 
 
 def _grid(
-    snapshot: MapSnapshot, cells: NDArray[np.uint8], colormap: _Colormap, opacity: float, z: float
+    geometry: GridGeometry, cells: NDArray[np.uint8], colormap: _Colormap, opacity: float, z: float
 ) -> rr.GridMap:
     rows, cols = cells.shape
-    x, y = snapshot.geometry.origin
+    x, y = geometry.origin
     return rr.GridMap(
         data=np.flipud(cells).tobytes(),  # Rerun draws the first row at the top, ours is the lowest
         format=rr.components.ImageFormat(
             width=cols, height=rows, color_model="L", channel_datatype="U8"
         ),
-        cell_size=snapshot.geometry.resolution,
+        cell_size=geometry.resolution,
         translation=(x, y, z),
         opacity=opacity,
         colormap=colormap,

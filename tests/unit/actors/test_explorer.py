@@ -43,6 +43,7 @@ from rhino_actors.messages.missions import (
     PatrolRequest,
     PatrolRouter,
     SkippedTarget,
+    Visits,
 )
 from rhino_actors.messages.navigation import GoalRequest, NavState, NavStatus, Rank
 from rhino_actors.messages.platform import DriverState, GateStatus, Posture
@@ -218,8 +219,8 @@ class FakeMission:
     def refused(self, target: Target, now: float, reason: str) -> None:
         self.told.append(f"refused {target.x:g} {reason}")
 
-    def heat(self, geometry: GridGeometry, now: float) -> np.ndarray:
-        return np.zeros((*geometry.shape, 4), np.uint8)
+    def visits(self, geometry: GridGeometry, now: float) -> Visits | None:
+        return Visits(geometry, np.full(geometry.shape, 7, np.uint8), 60.0)
 
 
 class Scene:
@@ -1034,6 +1035,17 @@ async def test_the_log_has_the_mission_from_its_start_and_its_goals(fake: Scene)
     assert record.ended_at is not None and record.ended_at >= record.started_at
     assert record.map_id == "map-1"
     assert fake.store.pictures[record.id].startswith(b"\x89PNG")
+
+
+async def test_it_says_how_long_ago_places_were_visited_while_a_mission_runs(fake: Scene) -> None:
+    assert await fake.explorer.visits() is None
+    await driving(fake)
+    visits = await fake.explorer.visits()
+    assert visits is not None and visits.expiry == 60.0
+    assert (visits.age == 7).all() and visits.age.size > 1
+    await fake.explorer.stop("anna")
+    await fake.until_true(lambda: fake.store.pictures)
+    assert await fake.explorer.visits() is None
 
 
 async def test_it_is_written_down_while_it_runs_also_without_a_goal() -> None:

@@ -17,7 +17,7 @@ from rhino_actors.config import RhinoConfig, ViewerConfig
 from rhino_actors.errors import StorageError
 from rhino_actors.messages.geometry import Odometry, Pose2D, Twist2D
 from rhino_actors.messages.grid import GridGeometry, MapSnapshot
-from rhino_actors.messages.missions import MissionStatus
+from rhino_actors.messages.missions import MissionStatus, Visits
 from rhino_actors.messages.navigation import NavStatus
 from rhino_actors.messages.platform import GateDecision
 from rhino_actors.messages.poi import Poi
@@ -65,6 +65,7 @@ class World:
         self.changes = 0
         self.decisions: tuple[GateDecision, ...] = ()
         self.epoch = 1
+        self.visits: Visits | None = None
 
     def restart(self) -> None:
         """Count from one again, as an actor that was restarted does."""
@@ -134,6 +135,9 @@ class Statuses:
         await self._world._answer("nav", lambda n: n, 0)
         return self._make(self._world.count)
 
+    async def visits(self) -> Any:
+        return self._world.visits
+
 
 @pytest.fixture
 def world() -> World:
@@ -145,7 +149,8 @@ async def actor(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     monkeypatch.setattr("rhino_actors.viz.rerun_logger.RerunLogger", Rerun)
     for name in ("RETRY_S", "ODOMETRY_PERIOD_S", "MAP_PERIOD_S", "STATUS_PERIOD_S"):
         monkeypatch.setattr(viewer, name, 0.005)
-    monkeypatch.setattr(viewer, "POIS_PERIOD_S", 0.005)
+    for name in ("POIS_PERIOD_S", "VISITS_PERIOD_S"):
+        monkeypatch.setattr(viewer, name, 0.005)
     monkeypatch.setattr(viewer, "MIN_PAUSE_S", 0.001)
     made = _viewer(world, CONFIG)
     yield made
@@ -251,6 +256,22 @@ async def test_an_error_while_drawing_does_not_end_the_viewer(
     world.publish()
     running = asyncio.create_task(actor.run())
     await _until(lambda: world.asked.get("lidar", 0) > 3 and "odometry" in rerun.drawn)
+    assert not running.done()
+
+
+async def test_the_visits_of_a_patrol_are_drawn_while_there_is_one(
+    actor: ViewerActor, world: World
+) -> None:
+    rerun = await _rerun(actor)
+    world.publish()
+    running = asyncio.create_task(actor.run())
+    await _until(lambda: "pois" in rerun.drawn and "odometry" in rerun.drawn)
+    assert "visits" not in rerun.drawn
+    geometry = GridGeometry(0.05, (0.0, 0.0), (1, 1))
+    world.visits = Visits(geometry, np.ones((1, 1), np.uint8), 60.0)
+    await _until(lambda: "visits" in rerun.drawn)
+    world.visits = None
+    assert rerun.drawn["visits"][0].expiry == 60.0
     assert not running.done()
 
 

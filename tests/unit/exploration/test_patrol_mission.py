@@ -10,8 +10,14 @@ from rhino_actors.config import PatrolConfig, RhinoConfig, RobotConfig
 from rhino_actors.exploration.mission import Choice, Mission
 from rhino_actors.exploration.patrol_mission import PatrolMission, max_safe_cost
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import OCCUPIED, UNKNOWN, MapSnapshot
-from rhino_actors.messages.missions import MissionPhase, PatrolPoint, PatrolRequest, PatrolRouter
+from rhino_actors.messages.grid import OCCUPIED, UNKNOWN, GridGeometry, MapSnapshot
+from rhino_actors.messages.missions import (
+    MissionPhase,
+    PatrolPoint,
+    PatrolRequest,
+    PatrolRouter,
+    Visits,
+)
 from tests.unit.exploration.patrol_maps import (
     ROBOT,
     costs_from,
@@ -443,15 +449,28 @@ def test_a_point_is_driven_to_again_after_a_person_took_over() -> None:
 # Pictures.
 
 
-def test_its_heat_shows_what_was_visited() -> None:
-    patrol = Patrolling()
+def test_its_visits_say_how_long_ago_each_place_was_visited() -> None:
+    patrol = Patrolling(expiry=100.0)
     geometry = patrol.snapshot.geometry
-    assert not patrol.mission.heat(geometry, 0.0).any()
+    assert not patrol.mission.visits(geometry, 0.0).age.any()
     patrol.look()
-    image = patrol.mission.heat(geometry, patrol.now)
-    assert image.shape == (*geometry.shape, 4) and image.dtype == np.uint8
     row, col = geometry.cell_from_world(2.0, 2.0)
-    assert image[row, col, 3] > 0 and image[5, 5, 3] == 0
+    for later, age in ((0.0, 1), (50.0, 128), (100.0, 255), (1e6, 255)):
+        visits = patrol.mission.visits(geometry, patrol.now + later)
+        assert visits.geometry == geometry and visits.expiry == 100.0
+        assert visits.age.shape == geometry.shape and visits.age.dtype == np.uint8
+        assert visits.age[row, col] == age and visits.age[5, 5] == 0
+
+
+def test_visits_of_a_large_map_are_thinned_and_stay_where_they_are() -> None:
+    age = np.zeros((400, 700), np.uint8)
+    age[100:200, 300:500] = 9
+    visits = Visits(GridGeometry(0.05, (-3.0, 2.0), age.shape), age, 60.0)
+    assert visits.thinned(280_000) is visits
+    thin = visits.thinned(20_000)
+    assert thin.age.size <= 20_000 and thin.expiry == 60.0
+    for x, y, expected in ((13.0, 7.5, 9), (21.0, 11.0, 9), (11.0, 7.5, 0), (13.0, 13.0, 0)):
+        assert thin.age[thin.geometry.cell_from_world(x, y)] == expected
 
 
 def test_an_expiry_of_its_own_counts() -> None:

@@ -14,8 +14,9 @@ from rhino_actors.messages.missions import (
     MissionRecord,
     MissionState,
     SkippedTarget,
+    Visits,
 )
-from rhino_actors.viz.mission_picture import draw_mission, visit_counts
+from rhino_actors.viz.mission_picture import draw_mission
 
 GEOMETRY = GridGeometry(0.1, (-1.0, -2.0), (40, 60))
 RECORD = MissionRecord(
@@ -95,16 +96,26 @@ def test_the_picture_shows_what_is_known_only_and_stays_small() -> None:
     assert 1150 < image.shape[1] < 1300 and image.shape[0] < 1300
 
 
-def test_a_heat_colours_the_floor_where_it_says_so() -> None:
-    heat = np.zeros((40, 60, 4), np.uint8)
-    heat[5:15, 10:30] = (255, 0, 0, 255)
-    heat[0] = (255, 0, 0, 255)  # a wall
-    image = pixels(draw_mission(snapshot(room()), RECORD, NO_TRACE, heat=heat))
-    red = of_color(image, (0, 0, 255))
-    assert len(red) == 10 * 20 * 64
+def test_visits_colour_the_floor_where_they_were_from_green_to_red() -> None:
+    age = np.zeros((40, 60), np.uint8)
+    age[5:15, 10:30] = 1
+    age[18:28, 34:44] = 255
+    age[0] = 1  # a wall
+    visits = Visits(GEOMETRY, age, 600.0)
+    plain = pixels(draw_mission(snapshot(room()), RECORD, NO_TRACE))
+    image = pixels(draw_mission(snapshot(room()), RECORD, NO_TRACE, visits=visits))
+    assert len(image) > len(plain), "a line below says what the colours mean"
+    image = image[: len(plain)].astype(int)
     left, bottom = (700 - 480) // 2, 30 + 12 + 320
-    assert red.min(axis=0).tolist() == [left + 80, bottom - 120]
-    assert red.max(axis=0).tolist() == [left + 239, bottom - 41]
+    changed = (image != plain).any(axis=2)
+    blue, green, red = image.transpose(2, 0, 1)
+    for color, first, last in (
+        ((green > red) & changed, (left + 80, bottom - 120), (left + 239, bottom - 41)),
+        ((red > green) & changed, (left + 272, bottom - 224), (left + 351, bottom - 145)),
+    ):
+        rows, cols = np.nonzero(color)
+        assert (cols.min(), rows.min()) == first and (cols.max(), rows.max()) == last
+        assert len(rows) == (last[0] - first[0] + 1) * (last[1] - first[1] + 1)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +131,3 @@ def test_no_way_and_no_map_breaks_it(trace: np.ndarray) -> None:
     for seen in (None, snapshot(room()), snapshot(np.full((40, 60), -1, np.int8))):
         record = replace(RECORD, kind=MissionKind.PATROL)
         assert pixels(draw_mission(seen, record, trace, area=((0, 0), (1e4, 0), (0, 1e4)))).size
-
-
-def test_a_cell_counts_again_only_after_the_robot_has_left_it() -> None:
-    back_and_forth = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 0.0], [3.0, 0.0]])
-    counts = visit_counts(back_and_forth, GEOMETRY, 0.3)
-    row, col = GEOMETRY.cell_from_world(0.0, 0.0)
-    assert counts[row, col] == 2
-    standing = np.array([[0.0, 0.0], [0.05, 0.0], [0.0, 0.0], [0.05, 0.05], [0.0, 0.0]])
-    assert visit_counts(standing, GEOMETRY, 0.3).max() == 1
-    assert counts[GEOMETRY.cell_from_world(1.0, 1.0)] == 0
-    broken = np.array([[0.0, 0.0], [1.0, 0.0], [np.nan, np.nan], [1.0, 1.9], [3.0, 1.9]])
-    counts = visit_counts(broken, GEOMETRY, 0.3)
-    assert counts[GEOMETRY.cell_from_world(1.0, 1.0)] == 0, "nothing was driven across the break"

@@ -25,6 +25,7 @@ from rhino_actors.messages.missions import (  # noqa: E402
     MissionStatus,
     PatrolProgress,
     PatrolRouter,
+    Visits,
 )
 from rhino_actors.messages.navigation import NavState, NavStatus  # noqa: E402
 from rhino_actors.messages.platform import (  # noqa: E402
@@ -281,25 +282,27 @@ def test_a_patrols_way_and_visits_are_drawn_and_stay_until_the_next_mission(reco
     running = MissionStatus(
         MissionKind.PATROL, MissionState.RUNNING, id="a", patrol=progress, trace=trace
     )
-    grid = np.zeros((60, 80), np.int8)
-    snapshot = MapSnapshot(
-        1, 1, 0.0, GridGeometry(0.05, (0.0, 0.0), grid.shape), grid, grid.view(np.uint8), 12.0
-    )
+    age = np.zeros((60, 80), np.uint8)
+    age[4, 10], age[40, 10], age[0, 0] = 255, 100, 1
+    geometry = GridGeometry(0.05, (1.0, 2.0), age.shape)
 
     def calls(logger: RerunLogger) -> None:
-        logger.map(snapshot, 999.0)
         logger.mission(running, 1000.0)
+        logger.visits(Visits(geometry, age, 60.0), 1000.5)
         logger.mission(replace(running, state=MissionState.CANCELLED, reason="CANCELLED"), 1001.0)
         logger.mission(MissionStatus(state=MissionState.RUNNING, id="b"), 1002.0)
 
     rows = record(calls)
     strips = rows["/world/trace"][0]["LineStrips3D:strips"]
     assert [len(strip) for strip in strips] == [3, 2], "nothing is drawn where it was carried"
-    heat = np.frombuffer(bytes(rows["/world/patrol"][0]["GridMap:data"][0]), np.uint8)
-    heat = np.flipud(heat.reshape(grid.shape))
-    assert heat[4, 10] > heat[40, 10] > 0 == heat[59, 79]
-    for entity in ("/world/trace", "/world/patrol"):
-        assert ["Clear:is_recursive" in row for row in rows[entity]] == [False, False, True]
+    (drawn, cleared) = rows["/world/patrol"]
+    heat = np.frombuffer(bytes(drawn["GridMap:data"][0]), np.uint8)
+    heat = np.flipud(heat.reshape(age.shape))
+    assert 98 == heat[4, 10] > heat[40, 10] > heat[0, 0] == 1 > heat[59, 79] == 0
+    assert list(drawn["GridMap:translation"][0][:2]) == [1.0, 2.0]
+    assert "Clear:is_recursive" in cleared
+    trace = ["Clear:is_recursive" in row for row in rows["/world/trace"]]
+    assert trace == [False, False, True]
     assert rows["/plots/patrol/worst_idleness"][0]["Scalars:scalars"] == [30.0]
     said = [row["TextLog:text"][0] for row in rows["/log"]]
     assert said == ["patrol: running", "patrol: cancelled CANCELLED", "explore: running"]
