@@ -12,7 +12,13 @@ from rhino_actors.exploration import area, frontier, goal_selection
 from rhino_actors.exploration.area import Polygon
 from rhino_actors.exploration.attempts import Attempts
 from rhino_actors.exploration.frontier import FrontierMap
-from rhino_actors.exploration.goal_selection import Options, Picked, SkipReason, pick
+from rhino_actors.exploration.goal_selection import (
+    LOOKOUT_REACH_M,
+    Options,
+    Picked,
+    SkipReason,
+    pick,
+)
 from rhino_actors.exploration.mission import Choice, Target
 from rhino_actors.exploration.room import Room
 from rhino_actors.exploration.travel import CoarseTravel
@@ -28,6 +34,8 @@ NOT_THE_TARGETS_FAULT = frozenset(
     {"START_OCCUPIED", "START_OUTSIDE_MAP", "PLAN_TIMED_OUT", "PLAN_CANCELLED", "NO_MAP"}
 )
 
+AT_LOOKOUT_M = 0.75  # from a lookout, from where it need not be driven to
+CLOSED_TEXT = "The way to what is left is closed; waiting for it to open."
 EXACT_CELLS = 4_000_000  # the planner's field takes a quarter of a second on so many
 
 
@@ -39,6 +47,16 @@ class _Aim:
     y: float
     frontier_x: float  # [m] in the map, of the frontier's cell that it was chosen for
     frontier_y: float
+    is_lookout: bool = False  # for no frontier: to see whether a closed way is open
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look at a closed way."""
+
+    x: float  # [m] in the map
+    y: float
+    since: float  # [s]
 
 
 @dataclass(slots=True)
@@ -141,6 +159,7 @@ class ExploreMission:
         self._proposed: _Aim | None = None  # of the newest choice
         self._aim: _Aim | None = None  # in force
         self._nothing_since: float | None = None
+        self._looks: list[_Look] = []
         self._last: tuple[MapSnapshot, tuple[float, float], Choice] | None = None
         self.goal_id = 0  # of the planner, for the target in force; 0: none
 
@@ -205,6 +224,9 @@ class ExploreMission:
         self._attempts.look(snapshot, now)
         at, near = geometry.cell_from_world(pose[0], pose[1]), self._robot.inscribed_radius + 0.3
         coarse = ground.travel.from_robot(*at, near)
+        led = np.isfinite(coarse)
+        if cost_to_go is not None:  # coarse blocks lead through gaps that the body does not fit in
+            led &= ground.travel.blocks_of(np.isfinite(cost_to_go))
         aim = self._aim
         picked = pick(
             snapshot,
@@ -216,14 +238,12 @@ class ExploreMission:
             pose=pose,
             inside=ground.inside,
             reached=ground.reached,
+            led=led,
             room=ground.room.reachable(*at, round(near / geometry.resolution)),
             attempts=self._attempts,
             now=now,
-            aim=None if aim is None else (aim.frontier_x, aim.frontier_y),
+            aim=None if aim is None or aim.is_lookout else (aim.frontier_x, aim.frontier_y),
         )
-        led = np.isfinite(coarse)
-        if cost_to_go is not None:  # coarse blocks lead through gaps that the body does not fit in
-            led &= ground.travel.blocks_of(np.isfinite(cost_to_go))
         ground.reached |= led
         return picked
 
@@ -242,10 +262,17 @@ class ExploreMission:
                 self._nothing_since = now
             is_closed = any(reason is SkipReason.WAY_CLOSED for _, reason in picked.skipped)
             wait = self._config.settle_time_s
-            if is_closed:  # a person may stand in the door
-                wait = max(wait, self._config.retry_wait_s)
-                text = "The way to what is left is closed; waiting for it to open."
-                choice = dataclasses.replace(choice, phase=MissionPhase.WAITING, message=text)
+            if (
+                is_closed
+            ):  # a person may stand in the door, or have stood there when it was last seen
+                look = self._look_at_closed_way(choice, picked, geometry, now)
+                if look is not None:
+                    return look
+                if not picked.lookouts:
+                    wait = max(wait, self._config.retry_wait_s)
+                choice = dataclasses.replace(
+                    choice, phase=MissionPhase.WAITING, message=CLOSED_TEXT
+                )
             done = now - self._nothing_since >= wait
             return dataclasses.replace(choice, is_complete=done, drop=aim is not None)
         self._nothing_since = None
@@ -255,6 +282,32 @@ class ExploreMission:
         self._proposed = new
         text = f"Driving to where {best.gain:.1f} m2 of unknown floor should come in sight."
         return dataclasses.replace(choice, target=Target(new.x, new.y, message=text))
+
+    def _look_at_closed_way(
+        self, choice: Choice, picked: Picked, geometry: GridGeometry, now: float
+    ) -> Choice | None:
+        """Return a choice that goes to see whether a way is still closed, or waits there; None when all were looked at.
+
+        What closed it may have gone since the robot saw it: nothing takes it off the map but another look.
+        """
+        aim = self._aim
+        for lookout in picked.lookouts:
+            x, y = geometry.world_from_cell(*lookout.place)
+            look = next((k for k in self._looks if _are_near((k.x, k.y), (x, y))), None)
+            if look is None and lookout.cost <= AT_LOOKOUT_M and aim is None:
+                look = _Look(x, y, now)
+                self._looks.append(look)
+            if look is None:
+                self._nothing_since = None
+                if aim is not None and aim.is_lookout and _are_near((aim.x, aim.y), (x, y)):
+                    return choice
+                self._proposed = _Aim(x, y, x, y, is_lookout=True)
+                text = "Driving to where a way was closed, to see whether it is open."
+                return dataclasses.replace(choice, target=Target(x, y, message=text))
+            if now - look.since < self._config.retry_wait_s:
+                drop, phase = aim is not None, MissionPhase.WAITING
+                return dataclasses.replace(choice, drop=drop, phase=phase, message=CLOSED_TEXT)
+        return None
 
     def _keeps(self, aim: _Aim, new: _Aim, picked: Picked, snapshot: MapSnapshot) -> bool:
         """Say whether the robot drives on to the target in force."""
@@ -273,7 +326,11 @@ class ExploreMission:
 
     def _tried(self, now: float, reason: str) -> None:
         aim, self._aim, self.goal_id, self._last = self._aim, None, 0, None
-        if aim is not None and reason not in NOT_THE_TARGETS_FAULT:
+        if aim is None or reason in NOT_THE_TARGETS_FAULT:
+            return
+        if aim.is_lookout:
+            self._looks.append(_Look(aim.x, aim.y, now))
+        else:
             self._attempts.add(
                 (aim.frontier_x, aim.frontier_y), (aim.x, aim.y), now, reason, self._ground.snapshot
             )
@@ -305,3 +362,7 @@ class ExploreMission:
             explored_share=floor / (floor + left) if floor else None,
             eta=eta,
         )
+
+
+def _are_near(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    return math.dist(a, b) <= LOOKOUT_REACH_M

@@ -26,6 +26,8 @@ THROUGH_UNKNOWN_M = 5.0  # what a way over floor never seen counts more
 TURN_M = 1.0  # what turning round counts: it takes as long as driving so far
 SWITCH_SHARE = 0.1  # of an order's cost: another must be this much shorter to leave the target
 CLOSED_M2 = 1.0  # known floor behind a closed way, from which on the way is missed
+MOST_CLOSED = 12  # parts behind closed ways for which a lookout is searched
+LOOKOUT_REACH_M = 1.0  # lookouts so near to each other are of the same closed way
 
 
 class SkipReason(StrEnum):
@@ -64,6 +66,14 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookout:
+    """A place in front of what closed a way: from there it is seen whether the way is open again."""
+
+    place: Cell
+    cost: float  # [m] of the way there
+
+
+@dataclass(frozen=True, slots=True)
 class Picked:
     """What was chosen, and what there was to choose from."""
 
@@ -75,6 +85,9 @@ class Picked:
     waits: bool  # nothing to go to now, but something to try again later
     tour: float  # [m] of the order that was planned
     gain_left: float  # [m2] unknown in sight from all targets
+    lookouts: list[
+        Lookout
+    ]  # on closed ways, the nearest first; while there is nothing else to go to
     costs: NDArray[np.float32]  # [cells] or, by blocks, [m]
     unit: tuple[int, float]  # cells of a block of `costs`, and metres of its unit
 
@@ -97,6 +110,7 @@ def pick(
     pose: tuple[float, float, float],
     inside: NDArray[np.bool_],
     reached: NDArray[np.bool_],
+    led: NDArray[np.bool_],
     room: NDArray[np.bool_],
     attempts: Attempts,
     now: float,
@@ -114,6 +128,7 @@ def pick(
         pose: x, y [m], yaw [rad] of the robot.
         inside: (rows, cols) where frontiers and targets may lie; (0, 0): everywhere.
         reached: blocks to which a way led at some time.
+        led: blocks to which one leads now.
         room: (rows, cols), of `Room.reachable`: unknown floor elsewhere is not worth seeing.
         attempts: what was tried in vain.
         now: [s] monotonic.
@@ -146,7 +161,7 @@ def pick(
     costs = (
         costs[:, :-1] + np.where(levels == views.THROUGH_UNKNOWN, THROUGH_UNKNOWN_M, 0.0)[:, None]
     )
-    skipped, open_parts, resting = [], [], []
+    skipped, open_parts, resting, closed = [], [], [], []
     world = geometry.world_from_cells(at)
     for i, level in enumerate(levels.tolist()):
         if level == views.NO_FLOOR:
@@ -155,9 +170,12 @@ def pick(
             skipped.append((i, reason))
         elif level == views.CUT_OFF:
             stands = places[i][places[i, :, 0] >= 0]
-            led = reached[stands[:, 0] // ways.block, stands[:, 1] // ways.block]
-            led = any(ways.area_around(stand) >= CLOSED_M2 for stand in stands[led])
-            skipped.append((i, SkipReason.WAY_CLOSED if led else SkipReason.UNREACHABLE))
+            stands = stands[reached[stands[:, 0] // ways.block, stands[:, 1] // ways.block]]
+            if any(ways.area_around(stand) >= CLOSED_M2 for stand in stands):
+                skipped.append((i, SkipReason.WAY_CLOSED))
+                closed.append(stands)
+            else:
+                skipped.append((i, SkipReason.UNREACHABLE))
         else:
             left, again, why = (
                 attempts.state((world[i, 0], world[i, 1]), now)
@@ -221,6 +239,10 @@ def pick(
     aimed = _aimed(found, world, aim)
     few = _spread(found, aimed, at, occupancy, look / resolution, config.look_ahead)
     best, is_aim, length = _first(few, aimed, ways, pose, snapshot, config)
+    travel_costs = coarse if exact is None else exact
+    lookouts = []
+    if best is None and not waits:
+        lookouts = _lookouts(closed, ways, reached | led, led, costmap, travel_costs, unit)
     return Picked(
         at,
         sizes,
@@ -230,7 +252,8 @@ def pick(
         waits,
         length,
         sum(c.gain for c in few),
-        coarse if exact is None else exact,
+        lookouts,
+        travel_costs,
         unit,
     )
 
@@ -301,6 +324,32 @@ def _first(
         if totals[index] - totals[best] <= max(config.switch_gain, SWITCH_SHARE * totals[best]):
             best = index
     return few[best], few[best] is aimed, float(totals[best])
+
+
+def _lookouts(
+    closed: list[NDArray[np.int32]],
+    ways: CoarseTravel,
+    through: NDArray[np.bool_],
+    led: NDArray[np.bool_],
+    costmap: NDArray[np.uint8],
+    costs: NDArray[np.float32],
+    unit: tuple[int, float],
+) -> list[Lookout]:
+    """Return where ways that once led to some places (K, 2) each end now, the nearest first."""
+    found: list[Lookout] = []
+    block = ways.block
+    for stands in closed[:MOST_CLOSED]:
+        at = ways.nearest(stands, through, led)
+        if at is None:
+            continue
+        window = costmap[at[0] * block : (at[0] + 1) * block, at[1] * block : (at[1] + 1) * block]
+        row, col = np.unravel_index(int(np.argmin(window)), window.shape)
+        place = (at[0] * block + int(row), at[1] * block + int(col))
+        cost = float(costs[place[0] // unit[0], place[1] // unit[0]]) * unit[1]
+        near = LOOKOUT_REACH_M / ways.edge * block
+        if math.isfinite(cost) and all(math.dist(place, o.place) > near for o in found):
+            found.append(Lookout(place, cost))
+    return sorted(found, key=lambda lookout: lookout.cost)
 
 
 def _turn(candidate: Candidate, pose: tuple[float, float, float], snapshot: MapSnapshot) -> float:

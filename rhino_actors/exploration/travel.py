@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from rhino_actors.exploration.frontier import Cell
 from rhino_actors.messages.grid import INSCRIBED_INFLATED_OBSTACLE
 from rhino_actors.messages.window import CellWindow
 
@@ -54,7 +55,7 @@ class CoarseTravel:
 
         The robot may stand where the map has no floor: too near a wall, or where its sensor never looked.
         """
-        reach = math.ceil(radius / (self.block * self._resolution))
+        reach = math.ceil(radius / self.edge)
         at_row, at_col = row // self.block, col // self.block
         seeds = [(at_row, at_col)]
         rows, cols = self._blocks.shape
@@ -77,6 +78,11 @@ class CoarseTravel:
             costs[i, i + 1 :] = field[places[i + 1 :, 0], places[i + 1 :, 1]]
         return np.maximum(costs, costs.T)
 
+    @property
+    def edge(self) -> float:
+        """Edge of a block [m]."""
+        return self.block * self._resolution
+
     def blocks_of(self, cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the blocks in which any of some cells (rows, cols) lies."""
         rows, cols = self._blocks.shape
@@ -89,15 +95,26 @@ class CoarseTravel:
         """Return how much floor [m2] can be got to from a cell (row, col)."""
         sources = (cell[None] // self.block).astype(np.int32)
         field = self._flood(sources, np.empty((0, 2), np.int32), math.inf)
-        return float(np.count_nonzero(np.isfinite(field))) * (self.block * self._resolution) ** 2
+        return float(np.count_nonzero(np.isfinite(field))) * self.edge**2
+
+    def nearest(
+        self, cells: NDArray[np.int32], through: NDArray[np.bool_], to: NDArray[np.bool_]
+    ) -> Cell | None:
+        """Return the block of `to` nearest to any of some cells (K, 2) by ways through blocks alone; None: no way."""
+        open_blocks = np.where(through, 0, _IMPASSABLE).astype(np.uint8)
+        sources = (cells // self.block).astype(np.int32)
+        nobody = np.empty((0, 2), np.int32)
+        away = np.where(to, _flood(open_blocks, sources, nobody, 2**30, np.float32(1.0)), np.inf)
+        at = int(np.argmin(away))
+        row, col = at // away.shape[1], at % away.shape[1]
+        return (row, col) if np.isfinite(away[row, col]) else None
 
     def _flood(
         self, sources: NDArray[np.int32], targets: NDArray[np.int32], limit: float
     ) -> NDArray[np.float32]:
-        edge = self.block * self._resolution
-        most = 2**30 if math.isinf(limit) else int(limit / edge * _UNIT)
+        most = 2**30 if math.isinf(limit) else int(limit / self.edge * _UNIT)
         field: NDArray[np.float32] = _flood(
-            self._blocks, sources, targets, most, np.float32(edge / _UNIT)
+            self._blocks, sources, targets, most, np.float32(self.edge / _UNIT)
         )
         return field
 

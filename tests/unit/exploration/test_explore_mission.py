@@ -268,7 +268,7 @@ def test_way_that_is_closed_during_the_mission_ends_it_blocked() -> None:
     occupancy[3:57, 30] = OCCUPIED
     occupancy[24:36, 30] = FREE
     occupancy[24:36, 57:60] = FREE
-    exploring = Exploring()
+    exploring = Exploring((2.5, 3.0))
     assert exploring.look(occupancy, 0.0).target is not None
     occupancy = occupancy.copy()
     occupancy[24:36, 30] = OCCUPIED
@@ -294,6 +294,73 @@ def test_way_that_opens_again_while_it_waits_is_taken() -> None:
     for now in (1.0, 3.0, 5.0):
         assert not exploring.look(shut, now).is_complete
     assert exploring.look(door.copy(), 6.0).target is not None
+
+
+def _hall_and_room() -> tuple[np.ndarray, np.ndarray]:
+    """Return a hall of 12 m with a door to a room at its far end, and what is known of it: not all of the room."""
+    truth = np.full((60, 200), OCCUPIED, np.int8)
+    truth[20:40, 2:150] = FREE
+    truth[2:58, 151:198] = FREE
+    truth[24:36, 150] = FREE
+    known = truth.copy()
+    known[2:58, 175:198] = UNKNOWN
+    return truth, known
+
+
+def test_a_closed_way_that_was_last_seen_from_afar_is_looked_at_again() -> None:
+    """A person walked through the door as the robot saw it last, and is gone."""
+    truth, known = _hall_and_room()
+    exploring = Exploring((1.0, 3.0))
+    assert exploring.look(known, 0.0).target is not None
+    shut = known.copy()
+    shut[24:36, 148:150] = OCCUPIED
+    found, choice, metres, targets = explore(truth, exploring, shut)
+    assert choice.is_complete and not choice.gave_up
+    assert math.dist(targets[0], (14.6, 3.0)) < 1.0, "first it goes to see the door"
+    assert (found[truth == FREE] == FREE).mean() > 0.99 and metres < 30.0
+
+
+def test_a_way_that_is_still_closed_is_looked_at_once_and_ends_it_blocked() -> None:
+    truth, known = _hall_and_room()
+    exploring = Exploring((1.0, 3.0))
+    assert exploring.look(known, 0.0).target is not None
+    truth[24:36, 150] = OCCUPIED
+    known[24:36, 150] = OCCUPIED
+    _, choice, metres, targets = explore(truth, exploring, known)
+    assert choice.is_complete and choice.gave_up
+    assert {s.reason for s in choice.skipped} == {SkipReason.WAY_CLOSED}
+    assert len(targets) == 1 and 12.0 < metres < 16.0
+
+
+@pytest.mark.parametrize("end", ["refused", "failed"])
+def test_a_lookout_that_cannot_be_got_to_is_not_driven_to_again(end: str) -> None:
+    _, known = _hall_and_room()
+    exploring = Exploring((1.0, 3.0))
+    exploring.look(known, 0.0)
+    known[24:36, 148:150] = OCCUPIED
+    choice = exploring.go(known.copy(), 1.0)
+    if end == "failed":
+        exploring.mission.failed(2.0, "NO_VALID_PATH")
+    else:
+        assert choice.target is not None
+        exploring.mission.refused(choice.target, 2.0, "NO_VALID_PATH")
+    for now in (2.0, 4.0):
+        choice = exploring.look(known.copy(), now)
+        assert choice.target is None and choice.phase is MissionPhase.WAITING
+    assert exploring.look(known.copy(), 2.5 + CONFIG.retry_wait_s).is_complete
+
+
+def test_while_it_drives_to_a_closed_way_a_target_that_turns_up_comes_first() -> None:
+    _, known = _hall_and_room()
+    exploring = Exploring((1.0, 3.0))
+    exploring.look(known, 0.0)
+    shut = known.copy()
+    shut[24:36, 148:150] = OCCUPIED
+    lookout = exploring.go(shut, 1.0).target
+    assert exploring.look(shut.copy(), 2.0).target is None, "it drives on"
+    seen = exploring.look(known.copy(), 3.0).target
+    assert lookout is not None and seen is not None
+    assert math.dist((lookout.x, lookout.y), (seen.x, seen.y)) > 1.0
 
 
 def test_slivers_in_view_of_no_floor_that_the_robot_fits_on_do_not_block_the_end() -> None:
@@ -348,7 +415,7 @@ def test_same_map_and_pose_are_not_thought_over_again() -> None:
 
 
 def test_map_that_grows_to_any_side_keeps_what_is_known_of_ways() -> None:
-    exploring = Exploring()
+    exploring = Exploring((2.5, 3.0))
     occupancy = _closed_room()
     occupancy[3:57, 30] = OCCUPIED
     occupancy[24:36, 30] = FREE
