@@ -343,9 +343,10 @@ def _lookouts(
         if at is None:
             continue
         window = costmap[at[0] * block : (at[0] + 1) * block, at[1] * block : (at[1] + 1) * block]
-        row, col = np.unravel_index(int(np.argmin(window)), window.shape)
-        place = (at[0] * block + int(row), at[1] * block + int(col))
-        cost = float(costs[place[0] // unit[0], place[1] // unit[0]]) * unit[1]
+        rows, cols = np.indices(window.shape).reshape(2, -1) + np.multiply(at, block)[:, None]
+        away = costs[rows // unit[0], cols // unit[0]] * unit[1]
+        best = int(np.argmin(np.where(np.isfinite(away), window.ravel(), 255)))
+        place, cost = (int(rows[best]), int(cols[best])), float(away[best])
         near = LOOKOUT_REACH_M / ways.edge * block
         if math.isfinite(cost) and all(math.dist(place, o.place) > near for o in found):
             found.append(Lookout(place, cost))
