@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhino_actors.config import ExplorerConfig, RobotConfig
-from rhino_actors.exploration import area, frontier, goal_selection
+from rhino_actors.exploration import area, frontier, goal_selection, travel
 from rhino_actors.exploration.area import Polygon
 from rhino_actors.exploration.attempts import Attempts
 from rhino_actors.exploration.frontier import FrontierMap
@@ -89,8 +89,8 @@ class _Ground:
     travel: CoarseTravel = field(default_factory=CoarseTravel)
     room: Room = field(default_factory=Room)
     inside: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
-    # (rows, cols) of blocks to which a way over known floor led at some time of the mission.
-    reached: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 0), np.bool_))
+    # (rows, cols) of blocks, of `travel.note_ways`: ways over known floor of the whole mission.
+    ways_back: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 0), np.int8))
 
     def update(self, snapshot: MapSnapshot, polygon: Polygon, radius: float) -> None:
         """Take a map; on the grid of the one before, only what differs is looked at.
@@ -110,22 +110,22 @@ class _Ground:
         if old is None or old.geometry != geometry:
             if len(polygon):
                 self.inside = area.cells_inside(polygon, geometry)
-            self._move_reached(old.geometry if old else geometry, geometry)
+            self._move_ways(old.geometry if old else geometry, geometry)
 
-    def _move_reached(self, old: GridGeometry, new: GridGeometry) -> None:
+    def _move_ways(self, old: GridGeometry, new: GridGeometry) -> None:
         block = self.travel.block
         shape = -(-new.shape[0] // block), -(-new.shape[1] // block)
-        moved, reached = np.zeros(shape, np.bool_), self.reached
+        moved, ways_back = np.zeros(shape, np.int8), self.ways_back
         rows = round((old.origin[1] - new.origin[1]) / (new.resolution * block))
         cols = round((old.origin[0] - new.origin[0]) / (new.resolution * block))
         part = moved[
-            max(0, rows) : max(0, rows + reached.shape[0]),
-            max(0, cols) : max(0, cols + reached.shape[1]),
+            max(0, rows) : max(0, rows + ways_back.shape[0]),
+            max(0, cols) : max(0, cols + ways_back.shape[1]),
         ]
         row, col = max(0, -rows), max(0, -cols)
-        kept = reached[row : row + part.shape[0], col : col + part.shape[1]]
+        kept = ways_back[row : row + part.shape[0], col : col + part.shape[1]]
         part[: kept.shape[0], : kept.shape[1]] = kept
-        self.reached = moved
+        self.ways_back = moved
 
 
 class ExploreMission:
@@ -237,14 +237,14 @@ class ExploreMission:
             Options(self._config, self._robot.inscribed_radius),
             pose=pose,
             inside=ground.inside,
-            reached=ground.reached,
+            ways_back=ground.ways_back,
             led=led,
             room=ground.room.reachable(*at, round(near / geometry.resolution)),
             attempts=self._attempts,
             now=now,
             aim=None if aim is None or aim.is_lookout else (aim.frontier_x, aim.frontier_y),
         )
-        ground.reached |= led
+        travel.note_ways(coarse, led, ground.ways_back)
         return picked
 
     def _decide(self, picked: Picked, snapshot: MapSnapshot, now: float) -> Choice:
@@ -345,7 +345,7 @@ class ExploreMission:
         aim = self._aim
         if aim is not None and picked.is_aim and picked.best is not None:
             frontiers[picked.best.part, 2] = FrontierState.TARGET
-        floor = float(np.count_nonzero(self._ground.reached))
+        floor = float(np.count_nonzero(self._ground.ways_back))
         floor *= (self._ground.travel.block * geometry.resolution) ** 2
         left = picked.gain_left
         eta = (picked.tour + left / self._config.sensor_range) / self._progress.speed(now)

@@ -109,7 +109,7 @@ def pick(
     *,
     pose: tuple[float, float, float],
     inside: NDArray[np.bool_],
-    reached: NDArray[np.bool_],
+    ways_back: NDArray[np.int8],
     led: NDArray[np.bool_],
     room: NDArray[np.bool_],
     attempts: Attempts,
@@ -127,7 +127,7 @@ def pick(
         options: see there.
         pose: x, y [m], yaw [rad] of the robot.
         inside: (rows, cols) where frontiers and targets may lie; (0, 0): everywhere.
-        reached: blocks to which a way led at some time.
+        ways_back: of `travel.note_ways`: how the ways went that led anywhere at some time.
         led: blocks to which one leads now.
         room: (rows, cols), of `Room.reachable`: unknown floor elsewhere is not worth seeing.
         attempts: what was tried in vain.
@@ -170,7 +170,7 @@ def pick(
             skipped.append((i, reason))
         elif level == views.CUT_OFF:
             stands = places[i][places[i, :, 0] >= 0]
-            stands = stands[reached[stands[:, 0] // ways.block, stands[:, 1] // ways.block]]
+            stands = stands[ways_back[stands[:, 0] // ways.block, stands[:, 1] // ways.block] > 0]
             if any(ways.area_around(stand) >= CLOSED_M2 for stand in stands):
                 skipped.append((i, SkipReason.WAY_CLOSED))
                 closed.append(stands)
@@ -242,7 +242,7 @@ def pick(
     travel_costs = coarse if exact is None else exact
     lookouts = []
     if best is None and not waits:
-        lookouts = _lookouts(closed, ways, reached | led, led, costmap, travel_costs, unit)
+        lookouts = _lookouts(closed, ways, ways_back, led, costmap, travel_costs, unit)
     return Picked(
         at,
         sizes,
@@ -329,17 +329,20 @@ def _first(
 def _lookouts(
     closed: list[NDArray[np.int32]],
     ways: CoarseTravel,
-    through: NDArray[np.bool_],
+    ways_back: NDArray[np.int8],
     led: NDArray[np.bool_],
     costmap: NDArray[np.uint8],
     costs: NDArray[np.float32],
     unit: tuple[int, float],
 ) -> list[Lookout]:
-    """Return where ways that once led to some places (K, 2) each end now, the nearest first."""
+    """Return where the ways that once led to some places, (K, 2) each, end now; the nearest first."""
     found: list[Lookout] = []
     block = ways.block
     for stands in closed[:MOST_CLOSED]:
-        at = ways.nearest(stands, through, led)
+        ends = (
+            travel.way_end((int(row), int(col)), led, ways_back) for row, col in stands // block
+        )
+        at = next((end for end in ends if end is not None), None)
         if at is None:
             continue
         window = costmap[at[0] * block : (at[0] + 1) * block, at[1] * block : (at[1] + 1) * block]

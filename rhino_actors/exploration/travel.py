@@ -13,6 +13,7 @@ from rhino_actors.messages.window import CellWindow
 BLOCK_M = 0.2  # edge of a block, as near as whole cells come to it
 _IMPASSABLE = 255
 _UNIT = 10  # whole numbers per block of free floor; a diagonal is 14
+_HERE = 4  # of the steps 3 * (1 + rows) + 1 + cols
 _RING = 32  # buckets: more than the dearest step, 28
 
 
@@ -97,18 +98,6 @@ class CoarseTravel:
         field = self._flood(sources, np.empty((0, 2), np.int32), math.inf)
         return float(np.count_nonzero(np.isfinite(field))) * self.edge**2
 
-    def nearest(
-        self, cells: NDArray[np.int32], through: NDArray[np.bool_], to: NDArray[np.bool_]
-    ) -> Cell | None:
-        """Return the block of `to` nearest to any of some cells (K, 2) by ways through blocks alone; None: no way."""
-        open_blocks = np.where(through, 0, _IMPASSABLE).astype(np.uint8)
-        sources = (cells // self.block).astype(np.int32)
-        nobody = np.empty((0, 2), np.int32)
-        away = np.where(to, _flood(open_blocks, sources, nobody, 2**30, np.float32(1.0)), np.inf)
-        at = int(np.argmin(away))
-        row, col = at // away.shape[1], at % away.shape[1]
-        return (row, col) if np.isfinite(away[row, col]) else None
-
     def _flood(
         self, sources: NDArray[np.int32], targets: NDArray[np.int32], limit: float
     ) -> NDArray[np.float32]:
@@ -119,12 +108,40 @@ class CoarseTravel:
         return field
 
 
+def note_ways(
+    field: NDArray[np.float32], led: NDArray[np.bool_], ways_back: NDArray[np.int8]
+) -> None:
+    """Write down for the blocks that a way leads to now how it goes back to the robot; the others keep what they have.
+
+    Args:
+        field: (rows, cols) of blocks, from the robot, inf where no way leads.
+        led: blocks to note.
+        ways_back: (rows, cols) int8, changed: 0 where no way ever led, 5 at the way's begin, elsewhere
+            3 * (1 + rows to go) + 1 + cols to go + 1 to the next block of the way back.
+    """
+    _note_ways(field, led, ways_back)
+
+
+def way_end(block: Cell, led: NDArray[np.bool_], ways_back: NDArray[np.int8]) -> Cell | None:
+    """Return where the way that last led to a block ends now: its last block that one leads to; None: there is none."""
+    row, col = block
+    for _ in range(ways_back.size):
+        if led[row, col]:
+            return row, col
+        step = int(ways_back[row, col]) - 1
+        if step < 0 or step == _HERE:
+            return None
+        row, col = row + step // 3 - 1, col + step % 3 - 1
+    return None  # ways of different times may meet in a ring
+
+
 def warm_up() -> None:
     """Compile, or load, every kernel of this module."""
     travel = CoarseTravel()
     travel.update(np.zeros((9, 9), np.uint8), 0.05)
-    travel.from_robot(4, 4, 0.5)
+    field = travel.from_robot(4, 4, 0.5)
     travel.between(np.array([[0, 0], [8, 8]], np.int32))
+    note_ways(field, np.isfinite(field), np.zeros(field.shape, np.int8))
 
 
 @njit(nogil=True, cache=True)
@@ -140,6 +157,22 @@ def _average(costmap, block, blocks, row0, row1, col0, col1):  # type: ignore[no
                         count += 1
                         total += cost
             blocks[row, col] = total // count if count else _IMPASSABLE
+
+
+@njit(nogil=True, cache=True)
+def _note_ways(field, led, ways_back):  # type: ignore[no-untyped-def]
+    rows, cols = field.shape
+    for row in range(rows):
+        for col in range(cols):
+            if not led[row, col]:
+                continue
+            least, step = field[row, col], _HERE
+            for dr in range(-1, 2):
+                for dc in range(-1, 2):
+                    r, c = row + dr, col + dc
+                    if 0 <= r < rows and 0 <= c < cols and field[r, c] < least:
+                        least, step = field[r, c], 3 * (dr + 1) + dc + 1
+            ways_back[row, col] = step + 1
 
 
 @njit(nogil=True, cache=True)
