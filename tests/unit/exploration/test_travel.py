@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from rhino_actors.exploration.travel import CoarseTravel
+from rhino_actors.exploration.travel import CoarseTravel, note_ways, way_end
 from rhino_actors.mapping.inflation import inflate
+from rhino_actors.messages.grid import LETHAL_OBSTACLE
 from rhino_actors.messages.window import CellWindow
 from rhino_actors.planning import cost_to_go
 from tests import maps
@@ -118,3 +119,34 @@ def test_blocks_lead_through_a_gap_that_the_planners_field_does_not():
     led = travel.blocks_of(np.isfinite(exact))
     assert np.isfinite(travel.from_robot(10, 30, 0.4))[50 // 4, 30 // 4]
     assert led[10 // 4, 30 // 4] and not led[50 // 4, 30 // 4]
+
+
+def test_a_way_that_was_closed_ends_where_it_was_closed_and_not_behind_a_wall() -> None:
+    """Floor on both sides of a wall that was not seen yet touches: ways lead around it all the same."""
+    floor = np.zeros((60, 60), np.uint8)
+    floor[10:50, 28:32] = LETHAL_OBSTACLE  # a wall with a way round either end
+    travel = CoarseTravel()
+    travel.update(floor, 0.05)
+    ways_back = np.zeros((15, 15), np.int8)
+    field = travel.from_robot(30, 10, 0.3)
+    note_ways(field, np.isfinite(field), ways_back)
+    closed = floor.copy()
+    closed[:12, 28:32] = closed[48:, 28:32] = LETHAL_OBSTACLE
+    travel.update(closed, 0.05)
+    led = np.isfinite(travel.from_robot(30, 10, 0.3))
+    assert not led[7, 14]
+    note_ways(travel.from_robot(30, 10, 0.3), led, ways_back)
+    for block in ((7, 14), (7, 8), (1, 12), (13, 12)):
+        end = way_end(block, led, ways_back)
+        assert end is not None and led[end] and end[1] == 6
+        assert end[0] <= 3 or end[0] >= 11, "at the gap, not half-way along the wall"
+
+
+def test_a_way_that_never_led_there_has_no_end() -> None:
+    led = np.zeros((3, 3), np.bool_)
+    ways_back = np.zeros((3, 3), np.int8)
+    assert way_end((1, 1), led, ways_back) is None
+    note_ways(np.zeros((3, 3), np.float32), np.ones((3, 3), np.bool_), ways_back)
+    assert (ways_back == 5).all() and way_end((1, 1), led, ways_back) is None, "it begins here"
+    ways_back[0, :2] = 6, 4  # two that lead to each other, of different times
+    assert way_end((0, 0), led, ways_back) is None
