@@ -5,11 +5,8 @@ import contextlib
 import dataclasses
 import functools
 import logging
-import math
-import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,6 +18,7 @@ from rhino_actors.actors.calls import call
 from rhino_actors.actors.latest import Latest
 from rhino_actors.actors.map_follower import MapFollower
 from rhino_actors.actors.mission_log import MissionLog
+from rhino_actors.actors.mission_run import Ending, MissionRun
 from rhino_actors.actors.routing import make_router
 from rhino_actors.config import RhinoConfig
 from rhino_actors.errors import (
@@ -39,16 +37,13 @@ from rhino_actors.errors import (
 from rhino_actors.exploration.area import check_in_reach
 from rhino_actors.exploration.mission import Choice, Mission, Target
 from rhino_actors.exploration.missions import make_mission
-from rhino_actors.exploration.trace import Trace
 from rhino_actors.geometry import compose
 from rhino_actors.messages.geometry import Pose2D
-from rhino_actors.messages.grid import GridGeometry, MapSnapshot
+from rhino_actors.messages.grid import MapSnapshot
 from rhino_actors.messages.missions import (
     ExploreRequest,
-    MissionGoal,
     MissionKind,
     MissionPhase,
-    MissionRecord,
     MissionRequest,
     MissionState,
     MissionStatus,
@@ -71,10 +66,8 @@ logger = logging.getLogger(__name__)
 
 HOLDER = "explorer"  # the name under which missions drive
 UNAVAILABLE_TIMEOUT_S = 60.0  # of an actor's silence, or of no way to plan, before a mission ends
-LOW_BATTERY_S = 2.0  # a charge must be low for so long before it is believed
 MIN_PAUSE_S = 0.05  # between two looks, whatever happens
 NAV_WAIT_S = 2.0  # how long the planner may take to have something new
-GOALS_KEPT = 500  # in the log
 MAX_VISIT_CELLS = 1_000_000  # of a grid that is only looked at
 # Between two looks the robot drives no farther than this, and this per second; beyond it, it was carried.
 CARRIED_M, CARRIED_M_PER_S = 0.5, 2.0
@@ -89,46 +82,6 @@ _GOES_HOME = frozenset(
         MissionState.TIME_LIMIT,
     }
 )
-
-Ending = tuple[MissionState, str, str]  # state, reason, message
-
-
-@dataclasses.dataclass
-class _Run:
-    """The mission in force, and what the actor knows of it beside its status."""
-
-    mission: Mission
-    request: MissionRequest
-    client: str
-    rank: Rank
-    epoch: int  # motion epoch of its goals
-    stops: int  # of the robot, when it got the robot
-    started_at: float  # [s] since the Unix epoch
-    began: float  # [s]
-    running_since: float | None  # [s]; None while it is paused
-    ran: float = 0.0  # [s] before that
-    goal_id: int = 0  # of the planner, for the goal in force; 0: none
-    last_goal_id: int = 0
-    target: Target | None = None  # of the goal in force
-    goal_since: tuple[float, float] = (0.0, 0.0)  # [s] since it began, [m] driven until then
-    goals: deque[MissionGoal] = dataclasses.field(default_factory=lambda: deque(maxlen=GOALS_KEPT))
-    trace: Trace = dataclasses.field(default_factory=Trace)
-    place: Pose2D | None = None  # newest, in the map
-    odom: Pose2D | None = None  # newest, in odom
-    seen_at: float = 0.0  # [s] of both
-    dwell_until: float | None = None  # [s]
-    ending: Ending | None = None  # on the way home: how it ends there
-    home_tries: int = 0
-    home_problem: str = ""
-    trouble_since: float | None = None  # [s]
-    trouble: str = ""  # code of what it waits for
-    low_since: float | None = None  # [s]
-    written_at: float = -math.inf  # [s]
-    looking: threading.Lock = dataclasses.field(default_factory=threading.Lock)  # at the mission
-
-    def elapsed(self, now: float) -> float:
-        """Return how long it has run, pauses left out [s]."""
-        return self.ran + (now - self.running_since if self.running_since is not None else 0.0)
 
 
 class ExplorerActor:
@@ -158,7 +111,7 @@ class ExplorerActor:
         self._planner = planner
         self._make = make
         self._router = make_router(config)
-        self._run_in_force: _Run | None = None
+        self._run_in_force: MissionRun | None = None
         self._deciding = asyncio.Lock()  # start, stop, resume, pause and end one after the other
         self._running = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -276,7 +229,7 @@ class ExplorerActor:
             rank = Rank.AGENT if rank is Rank.AGENT else Rank.MISSION
             epoch, stops = await self._claim(client, rank)
             now = time.monotonic()
-            run = _Run(mission, request, client, rank, epoch, stops, time.time(), now, now)
+            run = MissionRun(mission, request, client, rank, epoch, stops, time.time(), now, now)
             self._run_in_force = run
             patrols = isinstance(request, PatrolRequest)
             self._publish(
@@ -377,7 +330,7 @@ class ExplorerActor:
         run, snapshot = self._run_in_force, self._map
         if run is None or snapshot is None:
             return None
-        visits = await asyncio.to_thread(_visits, run, snapshot.geometry, time.monotonic())
+        visits = await asyncio.to_thread(run.visits, snapshot.geometry, time.monotonic())
         return visits.thinned(MAX_VISIT_CELLS) if visits is not None else None
 
     async def _claim(self, client: str, rank: Rank) -> tuple[int, int]:
@@ -391,7 +344,7 @@ class ExplorerActor:
 
     # one look
 
-    async def _try_look(self, run: _Run) -> None:
+    async def _try_look(self, run: MissionRun) -> None:
         try:
             await self._look(run)
         except (ActorUnavailable, PlanningError) as error:
@@ -406,7 +359,7 @@ class ExplorerActor:
                 self._change(reason="", message="The mission goes on.", phase=phase)
             run.trouble_since, run.trouble = None, ""
 
-    async def _wait_for(self, run: _Run, error: RhinoError) -> None:
+    async def _wait_for(self, run: MissionRun, error: RhinoError) -> None:
         """Note what the mission waits for; end it when that takes too long."""
         if not self._goes_on(run):
             return
@@ -431,7 +384,7 @@ class ExplorerActor:
             elapsed=run.elapsed(now),
         )
 
-    async def _look(self, run: _Run) -> None:
+    async def _look(self, run: MissionRun) -> None:
         """Hear how things are, and decide what the robot does next."""
         robot = await call(self._platform.status.remote())
         if not self._is_in_force(run):
@@ -465,7 +418,7 @@ class ExplorerActor:
             run.dwell_until = None
             await self._choose_next(run, snapshot)
 
-    async def _watch_paused(self, run: _Run, robot: RobotStatus) -> None:
+    async def _watch_paused(self, run: MissionRun, robot: RobotStatus) -> None:
         """End a paused mission when the robot falls or is stopped for good: it does not resume by itself then."""
         for is_so, error in (
             (robot.gate.latched, EStopLatched()),
@@ -477,7 +430,7 @@ class ExplorerActor:
                         await self._end(run, MissionState.CANCELLED, error.code, error.message)
                 return
 
-    async def _lost_control(self, run: _Run, robot: RobotStatus) -> None:
+    async def _lost_control(self, run: MissionRun, robot: RobotStatus) -> None:
         """End or pause: a latch, a fall or a stop ends the mission, another driver pauses it."""
         gate = robot.gate
         cancelled = MissionState.CANCELLED
@@ -501,7 +454,7 @@ class ExplorerActor:
             else:
                 await self._yield(run, f"{gate.holder} drives.")
 
-    async def _hear(self, run: _Run) -> bool:
+    async def _hear(self, run: MissionRun) -> bool:
         """Take note of how the goal goes. Returns False when the mission goes no further now."""
         if not run.goal_id:
             return True
@@ -532,7 +485,7 @@ class ExplorerActor:
             self._note_drive(run, nav)
         return True
 
-    async def _arrived(self, run: _Run, now: float) -> bool:
+    async def _arrived(self, run: MissionRun, now: float) -> bool:
         target = run.target
         self._close_goal(run, "arrived")
         self._change(goals_reached=self._status.goals_reached + 1)
@@ -547,7 +500,7 @@ class ExplorerActor:
             self._change(phase=MissionPhase.DWELLING, message=text)
         return True
 
-    def _failed(self, run: _Run, outcome: str, reason: str, now: float) -> None:
+    def _failed(self, run: MissionRun, outcome: str, reason: str, now: float) -> None:
         self._close_goal(run, outcome, reason)
         self._change(goals_failed=self._status.goals_failed + 1)
         if run.ending is None:
@@ -556,7 +509,7 @@ class ExplorerActor:
             run.home_tries += 1
             run.home_problem = reason
 
-    def _note_drive(self, run: _Run, nav: NavStatus) -> None:
+    def _note_drive(self, run: MissionRun, nav: NavStatus) -> None:
         """Say that the robot drives, or what it stands for."""
         waits = nav.state in (NavState.PAUSED, NavState.RECOVERING)
         on_way = MissionPhase.RETURNING if run.ending else MissionPhase.DRIVING
@@ -575,7 +528,7 @@ class ExplorerActor:
         return self._map if self._map is not None and not self._map.is_empty else None
 
     async def _note_travel(
-        self, run: _Run, robot: RobotStatus, snapshot: MapSnapshot | None
+        self, run: MissionRun, robot: RobotStatus, snapshot: MapSnapshot | None
     ) -> None:
         """Count metres and seconds, and notice when the robot was carried: then where it was sent says nothing."""
         now = time.monotonic()
@@ -613,32 +566,23 @@ class ExplorerActor:
         if now - run.written_at >= self._config.explorer.log_period_s:
             self._write(run)
 
-    async def _is_at_limit(self, run: _Run, robot: RobotStatus) -> bool:
+    async def _is_at_limit(self, run: MissionRun, robot: RobotStatus) -> bool:
         """End the mission, or send it home, when it has used up what it was given."""
         if run.ending is not None or not self._goes_on(run):
             return not self._goes_on(run)
-        limits, status, now = run.request.limits, self._status, time.monotonic()
-        least = max(limits.min_battery or 0.0, self._config.explorer.min_battery)
         battery = robot.driver_state.battery
         self._knows_battery |= battery > 0.0  # a driver says 0 until it has heard of it
-        is_low = self._knows_battery and battery < least
-        run.low_since = (run.low_since or now) if is_low else None
-        if run.low_since is not None and now - run.low_since >= LOW_BATTERY_S:
-            text = f"The battery is at {battery:.0f} %, below {least:g} %."
-            await self._finish(run, MissionState.LOW_BATTERY, "LOW_BATTERY", text)
-        elif limits.max_time is not None and status.elapsed >= limits.max_time:
-            text = f"It has run for {status.elapsed:.0f} s, as long as it may."
-            await self._finish(run, MissionState.TIME_LIMIT, "TIME_LIMIT", text)
-        elif limits.max_distance is not None and status.distance >= limits.max_distance:
-            text = f"It has driven {status.distance:.1f} m, as far as it may."
-            await self._finish(run, MissionState.TIME_LIMIT, "DISTANCE_LIMIT", text)
-        else:
+        known = battery if self._knows_battery else None
+        least = self._config.explorer.min_battery
+        ending = run.used_up(self._status, known, least, time.monotonic())
+        if ending is None:
             return False
+        await self._finish(run, *ending)
         return not self._goes_on(run)
 
     # choosing and driving
 
-    async def _choose_next(self, run: _Run, snapshot: MapSnapshot) -> None:
+    async def _choose_next(self, run: MissionRun, snapshot: MapSnapshot) -> None:
         pose = run.place
         if pose is None:
             raise NotLocalised()
@@ -663,7 +607,7 @@ class ExplorerActor:
             text = choice.message or "Looking for where to go next."
             self._change(phase=choice.phase, message=text, goal=None)
 
-    def _choose(self, run: _Run, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
+    def _choose(self, run: MissionRun, snapshot: MapSnapshot, pose: Pose2D, now: float) -> Choice:
         """Choose on one field of travel costs from the robot. Raises StartOutsideMap, StartOccupied."""
         is_exact = snapshot.occupancy.size <= run.mission.exact_cells
         costs = self._router.costs_from(snapshot, pose) if is_exact else None
@@ -679,7 +623,7 @@ class ExplorerActor:
         text = f"Nothing is left to see; {len(choice.skipped)} frontiers cannot be got near."
         return MissionState.COMPLETE, "NOTHING_LEFT", choice.message or text
 
-    async def _go(self, run: _Run, target: Target) -> None:
+    async def _go(self, run: MissionRun, target: Target) -> None:
         """Send the robot to a target; it takes the place of the goal in force without a stop."""
         try:
             nav = await self._navigate(run, target)
@@ -696,7 +640,7 @@ class ExplorerActor:
         if nav is not None:
             run.mission.sent(target, nav.goal_id)
 
-    async def _navigate(self, run: _Run, target: Target) -> NavStatus | None:
+    async def _navigate(self, run: MissionRun, target: Target) -> NavStatus | None:
         """Ask the planner; None when the mission has ended or paused meanwhile. Raises PlanningError."""
         request = GoalRequest(
             x=target.x,
@@ -727,7 +671,7 @@ class ExplorerActor:
         )
         return nav
 
-    async def _refused_control(self, run: _Run, error: ControlError) -> None:
+    async def _refused_control(self, run: MissionRun, error: ControlError) -> None:
         robot = await call(self._platform.status.remote())
         is_its_own = robot.gate.epoch == run.epoch and robot.gate.holder in ("", HOLDER)
         if is_its_own or isinstance(error, (EStopLatched, RobotFallen)):
@@ -735,7 +679,7 @@ class ExplorerActor:
         else:
             await self._lost_control(run, robot)
 
-    async def _drop_goal(self, run: _Run, reason: str) -> None:
+    async def _drop_goal(self, run: MissionRun, reason: str) -> None:
         """Have the robot stand: where it drives to is not wanted any more."""
         goal_id = run.goal_id
         if not goal_id:
@@ -745,7 +689,7 @@ class ExplorerActor:
         with contextlib.suppress(NoGoal):
             await call(self._planner.cancel.remote(HOLDER, goal_id))  # type: ignore[call-arg]  # Ray's types drop defaults
 
-    def _close_goal(self, run: _Run, outcome: str, reason: str = "") -> None:
+    def _close_goal(self, run: MissionRun, outcome: str, reason: str = "") -> None:
         """Note in the log how the goal in force ended, if there is one."""
         target = run.target
         run.goal_id, run.target = 0, None
@@ -754,21 +698,16 @@ class ExplorerActor:
 
     def _note_goal(
         self,
-        run: _Run,
+        run: MissionRun,
         target: Target,
         outcome: str,
         reason: str,
         since: tuple[float, float] | None = None,
     ) -> None:
-        now, driven = time.monotonic() - run.began, self._status.distance
-        started, before = since or (now, driven)
-        goal = MissionGoal(
-            target.x, target.y, started, now, outcome, reason, driven - before, target.label
-        )
-        run.goals.append(goal)
+        run.note_goal(target, outcome, reason, since, time.monotonic(), self._status.distance)
         self._write(run)
 
-    async def _go_home(self, run: _Run) -> None:
+    async def _go_home(self, run: MissionRun) -> None:
         """Send the robot home, again when that failed; then the mission ends, wherever the robot is."""
         home, place = self._status.home, run.place
         assert run.ending is not None, "it goes home when it is about to end"
@@ -799,20 +738,20 @@ class ExplorerActor:
 
     # pausing and ending
 
-    def _is_in_force(self, run: _Run) -> bool:
+    def _is_in_force(self, run: MissionRun) -> bool:
         return run is self._run_in_force
 
-    def _goes_on(self, run: _Run) -> bool:
+    def _goes_on(self, run: MissionRun) -> bool:
         """Say whether this mission is still the one, and not paused or ended while something was awaited."""
         return run is self._run_in_force and self._status.state is MissionState.RUNNING
 
-    async def _yield(self, run: _Run, message: str) -> None:
+    async def _yield(self, run: MissionRun, message: str) -> None:
         async with self._deciding:
             if self._goes_on(run):
                 text = f"{message} Resume when the robot may go on."
                 await self._pause(run, "PREEMPTED", text)
 
-    async def _pause(self, run: _Run, reason: str, message: str) -> None:
+    async def _pause(self, run: MissionRun, reason: str, message: str) -> None:
         """Pause the mission in force; the caller holds `_deciding`. What was driven to is chosen anew afterwards."""
         goal_id, epoch = run.goal_id, run.epoch
         now = time.monotonic()
@@ -832,7 +771,9 @@ class ExplorerActor:
         self._write(run)
         await self._stand(goal_id, epoch)
 
-    async def _finish(self, run: _Run, state: MissionState, reason: str, message: str) -> None:
+    async def _finish(
+        self, run: MissionRun, state: MissionState, reason: str, message: str
+    ) -> None:
         """End this mission, after the way home if it was asked to."""
         wants_home = run.request.limits.return_home and state in _GOES_HOME
         if wants_home and self._status.home is not None and self._goes_on(run):
@@ -847,7 +788,7 @@ class ExplorerActor:
 
     async def _conclude(
         self,
-        run: _Run,
+        run: MissionRun,
         state: MissionState,
         reason: str,
         message: str,
@@ -868,7 +809,7 @@ class ExplorerActor:
 
     async def _end(
         self,
-        run: _Run,
+        run: MissionRun,
         state: MissionState,
         reason: str,
         message: str,
@@ -906,33 +847,13 @@ class ExplorerActor:
 
     # what is told
 
-    def _write(self, run: _Run, ended_at: float | None = None) -> None:
+    def _write(self, run: MissionRun, ended_at: float | None = None) -> None:
         """Have the mission written down as it is now; at its end with its picture."""
-        status = self._status
         run.written_at = time.monotonic()
-        record = MissionRecord(
-            id=status.id,
-            robot=self._config.robot.name,
-            kind=status.kind,
-            client=run.client,
-            started_at=run.started_at,
-            ended_at=ended_at,
-            state=status.state,
-            reason=status.reason,
-            message=status.message,
-            distance=status.distance,
-            elapsed=status.elapsed,
-            known_area=status.known_area,
-            goals=tuple(run.goals),
-            skipped=status.skipped,
-            goals_reached=status.goals_reached,
-            goals_failed=status.goals_failed,
-            explored_share=status.explored_share,
-            patrol=status.patrol,
-        )
+        record = run.record(self._status, self._config.robot.name, ended_at)
         draw = None
         if ended_at is not None:
-            draw = functools.partial(_draw, self._map, record, status, run, run.written_at)
+            draw = functools.partial(run.picture, self._map, record, self._status, run.written_at)
         self._log.put(record, draw)
 
     def _change(self, **changes: object) -> None:
@@ -943,27 +864,6 @@ class ExplorerActor:
     def _publish(self, status: MissionStatus) -> None:
         self._status = dataclasses.replace(status, seq=self._status.seq + 1)
         self._latest.publish(self._status)
-
-
-def _draw(
-    snapshot: MapSnapshot | None,
-    record: MissionRecord,
-    status: MissionStatus,
-    run: _Run,
-    now: float,
-) -> bytes:
-    # Late: OpenCV takes a while to be imported, and is needed at the end of a mission only.
-    from rhino_actors.viz.mission_picture import draw_mission
-
-    visits = _visits(run, snapshot.geometry, now) if snapshot is not None else None
-    return draw_mission(
-        snapshot, record, run.trace.points(), home=status.home, area=status.area, visits=visits
-    )
-
-
-def _visits(run: _Run, geometry: GridGeometry, now: float) -> Visits | None:
-    with run.looking:
-        return run.mission.visits(geometry, now)
 
 
 def _distance(before: Pose2D | None, now: Pose2D) -> float:

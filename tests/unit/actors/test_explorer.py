@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rhino_actors.actors import explorer as explorer_module
-from rhino_actors.actors import mission_log
+from rhino_actors.actors import mission_log, mission_run
 from rhino_actors.actors.explorer import ExplorerActor
 from rhino_actors.config import ExplorerConfig, RhinoConfig
 from rhino_actors.errors import (
@@ -766,7 +766,7 @@ async def test_the_way_that_it_may_drive_ends_it(fake: Scene) -> None:
 async def test_a_charge_that_the_driver_has_not_heard_of_yet_ends_nothing(
     fake: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer_module, "LOW_BATTERY_S", 0.0)
+    monkeypatch.setattr(mission_run, "LOW_BATTERY_S", 0.0)
     fake.platform.battery = 0.0
     await fake.explorer.start("anna")
     await fake.looks()
@@ -781,7 +781,7 @@ async def test_a_charge_that_the_driver_has_not_heard_of_yet_ends_nothing(
 async def test_a_low_battery_ends_it(
     fake: Scene, asked: float | None, charge: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explorer_module, "LOW_BATTERY_S", 0.2)
+    monkeypatch.setattr(mission_run, "LOW_BATTERY_S", 0.2)
     assert fake.mission is not None
     await fake.explorer.start("anna", request=limited(min_battery=asked))
     await fake.looks()
