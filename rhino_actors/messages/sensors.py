@@ -45,3 +45,15 @@ class CameraFrame:
     jpeg: bytes
     width: int  # [px]
     height: int  # [px]
+
+    def rgb(self) -> NDArray[np.uint8]:
+        """Return the picture's pixels, (height, width, 3) uint8 RGB. Raises ValueError: it is no JPEG.
+
+        A picture travels as JPEG; whoever looks at pixels unpacks it, which takes 2.5 ms at 1280 x 720.
+        """
+        import cv2  # late: it takes a while to be imported, and few look at pixels
+
+        image = cv2.imdecode(np.frombuffer(self.jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
+        if image is None:
+            raise ValueError("the picture is no JPEG")
+        return np.asarray(image, np.uint8)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pickle
 
+import cv2
 import numpy as np
 import pytest
 
@@ -95,3 +96,15 @@ def test_odometry_gives_the_planar_pose_and_the_tilt() -> None:
 
 def test_distance_is_straight_and_ignores_heading() -> None:
     assert Pose2D(1.0, 1.0, 3.0).distance_to(4.0, 5.0) == 5.0
+
+
+def test_a_picture_gives_its_pixels_as_rgb() -> None:
+    image = np.zeros((32, 48, 3), np.uint8)
+    image[:, :24, 0], image[:, 24:, 2] = 200, 100  # red beside blue
+    _, jpeg = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95])
+    pixels = CameraFrame(1, 0.0, jpeg.tobytes(), 48, 32).rgb()
+    assert pixels.shape == (32, 48, 3) and pixels.dtype == np.uint8
+    np.testing.assert_allclose(pixels[8, 8], (200, 0, 0), atol=12)
+    np.testing.assert_allclose(pixels[8, 40], (0, 0, 100), atol=12)
+    with pytest.raises(ValueError, match="no JPEG"):
+        CameraFrame(1, 0.0, b"\xff\xd8", 4, 4).rgb()
