@@ -345,7 +345,7 @@ class MapperConfig:
         0.52, "rad", "a slope of this angle is an obstacle", low=0.05, high=1.5
     )
     drift_correction: DriftMode = option(
-        DriftMode.NONE,
+        DriftMode.LOOPS,
         "",
         "against the drift of odometry: none, matching (frames to the map made so far) or loops (closed, map redrawn)",
     )

@@ -185,8 +185,8 @@ async def test_after_a_crash_the_map_so_far_stays_under_what_is_drawn_anew() -> 
     assert np.array_equal(kept, before.occupancy)
 
 
-async def test_without_the_flag_no_way_is_kept() -> None:
-    async with running(config()) as rig:
+async def test_where_loops_are_not_to_be_closed_no_way_is_kept() -> None:
+    async with running(config(drift_correction=DriftMode.NONE)) as rig:
         await rig.show()
         assert rig.actor._loops is None
         assert "loop_frames" not in await rig.actor.stats()
