@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 help:
 	@echo "make sim        install what is missing, then start the simulation (Ctrl-C ends it)"
 	@echo "make test       install what is missing, then run the fast tests"
-	@echo "make test-slow  the slow tests: real Ray, real MuJoCo"
+	@echo "make test-slow  the slow tests: real Ray, real MuJoCo, and what takes seconds"
 	@echo "make install    only the set-up that both share; the command line is $(BIN)/rhino"
 
 install: $(STAMP)
@@ -29,6 +29,7 @@ test: install
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 test-slow: install
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m slow
 	$(BIN)/python -m pytest tests/integration tests/sim -m "integration or sim"
 
 lint: install

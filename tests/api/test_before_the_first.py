@@ -14,6 +14,8 @@ from serve_app.app import create_api
 from tests.api.conftest import BASE_URL
 from tests.api.world import World, snapshot
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 ROW = re.compile(r"^\| `GET (/\S+)` \| (\d{3})[^|]*\| (\d{3})[^|]*\|", re.MULTILINE)
 PARTS = ("platform", "mapper", "planner", "explorer", "viewer", "poi_store")

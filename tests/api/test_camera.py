@@ -14,6 +14,8 @@ from serve_app.streams import FILMS_PER_CLIENT
 from tests.api.streams import Stream
 from tests.api.world import Crowded, FakePlatform, World, jpeg
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_frame_comes_with_number_and_age(client: TestClient, world: World) -> None:
     world.platform.add_frame()

@@ -12,6 +12,8 @@ from tests import contract
 from tests.api.test_map_patches import tile_patch
 from tests.api.world import World
 
+pytestmark = pytest.mark.slow
+
 OF_A_ROBOT = "/api/robots/{robot}"
 
 

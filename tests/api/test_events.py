@@ -16,6 +16,8 @@ from serve_app.events import Event, EventHub, Mailbox
 from tests.api.streams import Stream, sse_events
 from tests.api.world import World, snapshot
 
+pytestmark = pytest.mark.slow
+
 ALL = {"state", "gate", "nav", "mission", "map_update", "localisation", "poi_update"}
 
 

@@ -90,6 +90,7 @@ def test_a_late_sensor_is_a_problem(client: TestClient, world: World) -> None:
     assert "odometry: nothing yet" in body["robots"][0]["problems"]
 
 
+@pytest.mark.slow
 def test_parts_that_hang_do_not_hold_it_up_and_are_asked_once(world: World) -> None:
     hanging = Hangs()
     world.platform = world.mapper = hanging  # type: ignore[assignment]

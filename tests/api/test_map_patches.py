@@ -156,6 +156,7 @@ def greys(occupancy: np.ndarray) -> np.ndarray:
     return grey
 
 
+@pytest.mark.slow
 def test_a_client_of_tiles_has_the_map_of_the_pictures(client: TestClient, world: World) -> None:
     """Through growth in all directions, versions that were missed, and a restart of the mapper."""
     world.mapper = mapper = GrowingMapper(world.mapper.current.epoch)

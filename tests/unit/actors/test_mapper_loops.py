@@ -157,6 +157,7 @@ async def test_what_goes_wrong_in_a_look_for_a_loop_reaches_main(
             assert rig.loop.done()
 
 
+@pytest.mark.slow
 async def test_after_a_crash_the_map_so_far_stays_under_what_is_drawn_anew() -> None:
     async with running(LOOPS) as rig:
         for _ in range(3):

@@ -119,6 +119,7 @@ async def test_a_loaded_map_replaces_the_present_one_and_waiting_readers_get_it(
     assert stats["known_area"] == pytest.approx((hall() >= 0).sum() * 0.0025)
 
 
+@pytest.mark.slow
 async def test_on_a_loaded_map_nothing_is_fused_until_the_robot_has_found_itself_near_where_it_was_said_to_stand() -> (
     None
 ):
@@ -202,6 +203,7 @@ async def kept(rig: Rig) -> None:
     await rig.actor._writing  # type: ignore[misc]
 
 
+@pytest.mark.slow
 async def test_after_a_crash_on_a_loaded_map_the_robot_finds_itself_again_before_it_fuses() -> None:
     settings = config()
     async with running(settings) as rig:

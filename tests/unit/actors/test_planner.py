@@ -367,6 +367,7 @@ async def test_a_path_that_is_as_good_is_not_sent_again(scene: Scene) -> None:
     assert len(scene.platform.paths) == 1
 
 
+@pytest.mark.slow
 async def test_a_robot_that_gets_nowhere_recovers_and_then_says_why(scene: Scene) -> None:
     config = RhinoConfig(
         planner=PlannerConfig(

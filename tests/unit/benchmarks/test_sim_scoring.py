@@ -102,6 +102,7 @@ def test_the_greedy_tour_covers_the_floor_behind_a_wall_on_a_way_that_can_be_wal
         assert sight.reachable[sight.geometry.cell_from_world(x, y)]
 
 
+@pytest.mark.slow
 def test_bump_and_turn_turns_at_walls_and_gets_about() -> None:
     config = plain_simulation(lidar_azimuths=16, lidar_elevations=1)
     score, spent = drive(room(half=3.0), config, BumpAndTurn(1), 60.0)

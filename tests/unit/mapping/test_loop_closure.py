@@ -107,6 +107,7 @@ def test_a_straight_way_closes_nothing() -> None:
     assert loops.closed == 0 and len(loops.edges) == len(loops.nodes) - 1
 
 
+@pytest.mark.slow
 def test_hours_of_driving_keep_a_bounded_number_of_frames_and_stretches_and_still_close() -> None:
     options = LoopOptions(max_frames=260, max_nodes=24)
     truth = around(9.0, 8.0, rounds=4)

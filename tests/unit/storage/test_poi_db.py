@@ -338,6 +338,7 @@ async def test_what_was_answered_survives_kill_9(database: PoiDatabase, path: Pa
     assert stored[: len(answered)] == answered
 
 
+@pytest.mark.slow
 async def test_twenty_writers_of_two_processes_lose_no_answer_when_one_process_is_killed(
     database: PoiDatabase, path: Path
 ) -> None:

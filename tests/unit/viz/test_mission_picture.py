@@ -85,6 +85,7 @@ def test_everything_lies_where_it_is() -> None:
     assert np.abs(way - at(1.0, 1.0)).max(axis=1).min() > 40
 
 
+@pytest.mark.slow
 def test_the_picture_shows_what_is_known_only_and_stays_small() -> None:
     occupancy = np.full((4000, 4000), -1, np.int8)
     occupancy[1000:1100, 1000:1200] = 0

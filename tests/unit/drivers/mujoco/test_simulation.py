@@ -76,6 +76,7 @@ def test_a_wall_stops_it(speed: float, yaw: float) -> None:
     assert sim.pose.x < 1.94 - ROBOT.width / 2 + 0.03
 
 
+@pytest.mark.slow
 def test_wild_driving_never_enters_furniture() -> None:
     sim = apartment()
     truth = make_world("apartment", CONFIG.seed).truth_grid(max_height=0.45)
