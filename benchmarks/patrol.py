@@ -313,7 +313,8 @@ def drive_peer(python: str, course: Course, router: str, seed: int, seconds: flo
 def costs(config: RhinoConfig, router: Router) -> None:
     """Print what a choice costs, by router and size of the map, with a tenth of the floor visited."""
     print(
-        f"{'cells':<14}{'router':<12}{'first ms':>10}{'choose ms':>12}{'(least)':>9}{'cost field ms':>15}{'visits MB':>11}"
+        f"{'cells':<14}{'router':<12}{'first':>10}{'choose ms':>12}{'(least)':>9}{'cost field ms':>15}"
+        f"{'visits MB':>11}"
     )
     for size in (400, 1000, 4000):
         course = make_course(size, 1, config, router)
@@ -333,8 +334,8 @@ def costs(config: RhinoConfig, router: Router) -> None:
             first, times, fields = times[0], times[2:], fields[2:]
             memory = mission._visits.memory / 1e6
             print(
-                f"{size} x {size:<7}{kind:<12}{1e3 * first:>10.1f}{1e3 * np.median(times):>12.1f}{1e3 * min(times):>9.1f}"
-                f"{1e3 * np.median(fields):>15.1f}{memory:>11.2f}"
+                f"{size} x {size:<7}{kind:<12}{1e3 * first:>10.1f}{1e3 * np.median(times):>12.1f}"
+                f"{1e3 * min(times):>9.1f}{1e3 * np.median(fields):>15.1f}{memory:>11.2f}"
             )
 
 
