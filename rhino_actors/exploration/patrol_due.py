@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from rhino_actors.exploration.patrol_routers import PatrolGoal, Ways
-from rhino_actors.exploration.visitation import FREE_BELOW, Survey
-from rhino_actors.messages.grid import MapSnapshot
+from rhino_actors.exploration.visitation import FREE_BELOW, Survey, _read_only, line_is_open
+from rhino_actors.messages.grid import LETHAL_OBSTACLE, MapSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Due:
     ) -> None:
         self.least_age = least_age
         self._survey = survey
+        self._costmap = floor.snapshot.costmap
         self._open = np.isfinite(tree.length) & ~excluded
         cells = np.argwhere(floor.is_safe & (owner >= 0) & (floor.age >= least_age))
         blocks = self.block_of(cells)
@@ -70,11 +72,16 @@ class Due:
     def is_beside(
         self, cells: NDArray[np.int32], goal: NDArray[np.int32], tree: Ways, radius: float
     ) -> NDArray[np.bool_]:
-        """Return which cells (K, 2) the way from the robot to a goal comes nearer to than a radius [m]."""
-        along = self._way_to(goal, tree)
-        away = cells[:, None, :] - along[None, :, :]
-        nearest = np.hypot(away[..., 0], away[..., 1]).min(axis=1)
-        return np.asarray(nearest <= self.reach(radius), np.bool_)
+        """Return which cells (K, 2) the way from the robot to a goal comes near to [m], and has in view."""
+        found = np.zeros(len(cells), np.bool_)
+        _in_view(
+            cells.astype(np.int32),
+            self._way_to(goal, tree),
+            self.reach(radius),
+            _read_only(self._costmap),
+            found,
+        )
+        return found
 
     def _way_to(self, cell: NDArray[np.int32], tree: Ways) -> NDArray[np.int32]:
         """Return the cells (L, 2) in the middle of the blocks along the way from the robot."""
@@ -117,3 +124,20 @@ def safe_floor(
     if area is not None:
         is_safe &= area
     return np.asarray(is_safe, np.bool_)
+
+
+@njit(nogil=True, cache=True)
+def _in_view(cells, along, reach, costmap, found):  # type: ignore[no-untyped-def]
+    """Note which cells one of the cells along a way is near to, with no wall between them."""
+    rows, cols = costmap.shape
+    for i in range(len(cells)):
+        row, col = cells[i]
+        for j in range(len(along)):
+            r, c = along[j]
+            if not (0 <= r < rows and 0 <= c < cols):
+                continue
+            if (r - row) ** 2 + (c - col) ** 2 > reach * reach:
+                continue
+            if line_is_open(r, c, row, col, costmap, LETHAL_OBSTACLE):
+                found[i] = True
+                break

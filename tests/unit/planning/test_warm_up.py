@@ -5,6 +5,7 @@ from rhino_actors import exploration, planning
 from rhino_actors.config import ExplorerConfig, PatrolConfig, RobotConfig
 from rhino_actors.exploration import (
     frontier,
+    patrol_due,
     patrol_order,
     patrol_points,
     patrol_routers,
@@ -29,6 +30,7 @@ def compiled():
         patrol_sites,
         patrol_stations,
         patrol_order,
+        patrol_due,
     )
     kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
     assert len(kernels) > 8
