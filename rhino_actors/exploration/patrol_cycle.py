@@ -25,7 +25,7 @@ MOST_AHEAD = 8
 AHEAD_M = 5.0
 # What was left behind is fetched when no further away, and not when the way to the next station comes so near (in
 # radii of a visit).
-FETCH_M = 2.5
+FETCH_M = 6.0
 BESIDE_SHARE = 0.7
 OVERDUE_SHARE = 1.4  # of a round's time, from which on it is fetched in any case
 # More floor makes no round: thousands of stations, hours of driving.
