@@ -460,20 +460,28 @@ class PatrolConfig:
         high=5.0,
     )
     goal_cost: float = option(
-        0.5, "m", "what a goal costs beyond its way (coverage)", low=0.01, high=20.0
+        0.5, "m", "what a goal costs beyond its way (coverage without a round)", low=0.01, high=20.0
     )
     skeleton_share: float = option(
-        0.1, "", "how much nearness to the middle of the floor counts", low=0.0, high=1.0
+        0.1,
+        "",
+        "how much nearness to the middle of the floor counts (coverage without a round)",
+        low=0.0,
+        high=1.0,
     )
     due_share: float = option(
         0.8,
         "",
-        "share of the worst idleness from which a place is due (coverage)",
+        "share of the worst idleness from which a place is due (coverage without a round)",
         low=0.0,
         high=0.95,
     )
     urgency_power: int = option(
-        2, "", "power of the idleness by which a place draws the robot", low=1, high=6
+        2,
+        "",
+        "power of the idleness by which a place draws the robot (coverage without a round)",
+        low=1,
+        high=6,
     )
     retry_s: float = option(
         60.0, "s", "how long a goal tried in vain is left alone; doubles each time", low=1.0

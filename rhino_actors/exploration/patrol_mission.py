@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from rhino_actors.config import PatrolConfig, RobotConfig
 from rhino_actors.exploration.area import cells_inside
 from rhino_actors.exploration.mission import Choice, Target
+from rhino_actors.exploration.patrol_cycle import PatrolCycle
+from rhino_actors.exploration.patrol_due import Floor, safe_floor
 from rhino_actors.exploration.patrol_points import PointTour
 from rhino_actors.exploration.patrol_routers import (
     PatrolGoal,
@@ -53,6 +55,7 @@ class _Aim:
     index: int = -1  # of the point; -1: a place that a router chose
     label: str = ""
     dwell: float = 0.0  # [s]
+    cells: NDArray[np.int32] | None = None  # as in PatrolGoal
 
 
 @dataclass
@@ -116,6 +119,8 @@ class PatrolMission:
         self._rng = np.random.default_rng(request.seed)
         self._visits = VisitationGrid(config.visit_radius)
         self._tour = PointTour(request, config) if request.router is PatrolRouter.POINTS else None
+        is_coverage = request.router is PatrolRouter.COVERAGE
+        self._cycle = PatrolCycle(config.visit_radius) if is_coverage else None
         self._rounds = _Rounds()
         self._exclusions: list[_Exclusion] = []
         self._proposed: _Aim | None = None
@@ -144,6 +149,8 @@ class PatrolMission:
             return
         if aim.dwell > 0.0:
             self._dwell_until = now + aim.dwell
+        if self._cycle is not None:
+            self._cycle.reached(now)
         if self._tour is not None:
             self._tour.reached()
         elif not self._was_seen(aim):
@@ -216,6 +223,10 @@ class PatrolMission:
         if self._aim is not None and has_driven and self._goes_on(snapshot, pose, cost_to_go):
             self._refresh(snapshot, cost_to_go)
             return self._choice()
+        if self._cycle is not None and not has_driven:
+            self._cycle.restart()
+        elif self._cycle is not None and self._aim is not None and self._is_passed(self._aim, pose):
+            self._cycle.reached(now)
         had_goal = self.goal_id != 0
         survey, tree = self._survey(snapshot, cost_to_go, now)
         excluded = self._excluded(survey)
@@ -235,7 +246,7 @@ class PatrolMission:
                 return self._choice(is_complete=True, message=text)
             survey, tree = self._survey(snapshot, cost_to_go, now)
         self._note(survey)
-        goal = self._route(survey, tree, excluded)
+        goal = self._route(snapshot, cost_to_go, survey, tree, excluded)
         if goal is None:
             if had_goal:
                 self._let_go()
@@ -243,15 +254,32 @@ class PatrolMission:
         self._nothing_since = None
         x, y = snapshot.geometry.world_from_cell(*goal.cell)
         idle = float(survey.oldest[goal.block])
-        self._proposed = _Aim(x, y, now, dwell=self._request.dwell)
+        self._proposed = _Aim(x, y, now, dwell=self._request.dwell, cells=goal.cells)
         text = f"Driving {goal.length:.1f} m to where nobody was for {_duration(idle)}."
         return self._choice(Target(x, y, message=text, dwell=self._request.dwell), message=text)
 
-    def _route(self, survey: Survey, tree: Ways, excluded: NDArray[np.bool_]) -> PatrolGoal | None:
+    def _route(
+        self,
+        snapshot: MapSnapshot,
+        cost_to_go: NDArray[np.float32],
+        survey: Survey,
+        tree: Ways,
+        excluded: NDArray[np.bool_],
+    ) -> PatrolGoal | None:
         if self._request.router is PatrolRouter.RANDOM:
             return random_goal(survey, tree, excluded, self._rng)
         if self._request.router is PatrolRouter.FRONTIER:
             return frontier_goal(survey, tree, excluded)
+        if self._cycle is not None:
+            area = self._mask(snapshot.geometry)
+            floor = Floor(
+                snapshot,
+                safe_floor(snapshot, cost_to_go, self._max_cost, area),
+                self._visits.ages(snapshot.geometry, self._now),
+            )
+            goal = self._cycle.goal(floor, survey, tree, excluded, self._now)
+            if goal is not None:
+                return goal
         return coverage_goal(
             survey,
             tree,
@@ -275,8 +303,14 @@ class PatrolMission:
             return False
         if snapshot.costmap[row, col] >= INSCRIBED_INFLATED_OBSTACLE:
             return False
+        return aim.dwell > 0.0 or not self._is_passed(aim, pose)
+
+    def _is_passed(self, aim: _Aim, pose: tuple[float, float, float]) -> bool:
+        """Say whether nothing is left to go there for."""
+        if aim.cells is not None and self._visits.all_visited_since(aim.cells, aim.since - 1e-3):
+            return True
         near = math.dist((aim.x, aim.y), pose[:2]) <= PASSED_SHARE * self._config.visit_radius
-        return aim.dwell > 0.0 or not (near and self._was_seen(aim))
+        return near and self._was_seen(aim)
 
     def _was_seen(self, aim: _Aim) -> bool:
         if self._snapshot is None:

@@ -37,6 +37,8 @@ class PatrolGoal:
     cell: tuple[int, int]  # row, col in the map
     length: float  # [m] of the way there
     value: float  # what the router ranked it by
+    # (K, 2) row, col on the lattice: once these cells were visited, nobody has to go there; None: the goal itself
+    cells: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True, slots=True)

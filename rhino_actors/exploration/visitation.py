@@ -273,6 +273,18 @@ class VisitationGrid:
         time = float(self._times[slot, lattice[0] % TILE_CELLS, lattice[1] % TILE_CELLS])
         return None if time == NEVER else self.start + time
 
+    def all_visited_since(self, cells: NDArray[np.int32], time: float) -> bool:
+        """Say whether all cells (K, 2) row, col on the lattice were visited at a time or later [s]."""
+        tiles, inside = cells // TILE_CELLS, cells % TILE_CELLS
+        for tile in {(int(row), int(col)) for row, col in tiles}:
+            slot = self._slots.get(tile)
+            if slot is None:
+                return False
+            rows, cols = inside[(tiles == tile).all(axis=1)].T
+            if (self._times[slot, rows, cols] < time - self.start).any():
+                return False
+        return True
+
     def _take(self, snapshot: MapSnapshot) -> bool:
         """Take a newer map; forget the visits, and return False, if it is another place's."""
         known, self._map = self._map, snapshot

@@ -5,8 +5,12 @@ from rhino_actors import exploration, planning
 from rhino_actors.config import ExplorerConfig, PatrolConfig, RobotConfig
 from rhino_actors.exploration import (
     frontier,
+    patrol_due,
+    patrol_order,
     patrol_points,
     patrol_routers,
+    patrol_sites,
+    patrol_stations,
     tour,
     travel,
     views,
@@ -19,7 +23,15 @@ from rhino_actors.planning import astar, coarse, guided, jps, path, search
 
 def compiled():
     modules = (search, astar, jps, guided, coarse, path, frontier, travel, views, tour)
-    modules += (visitation, patrol_routers, patrol_points)
+    modules += (
+        visitation,
+        patrol_routers,
+        patrol_points,
+        patrol_sites,
+        patrol_stations,
+        patrol_order,
+        patrol_due,
+    )
     kernels = [k for module in modules for k in vars(module).values() if isinstance(k, Dispatcher)]
     assert len(kernels) > 8
     return {(k.__module__, k.__name__): len(k.signatures) for k in kernels}
