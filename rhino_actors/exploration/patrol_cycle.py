@@ -27,7 +27,7 @@ AHEAD_M = 5.0
 # radii of a visit).
 FETCH_M = 6.0
 BESIDE_SHARE = 0.7
-OVERDUE_SHARE = 1.4  # of a round's time, from which on it is fetched in any case
+OVERDUE_SHARE = 1.2  # of a round's time, from which on it is fetched in any case
 # More floor makes no round: thousands of stations, hours of driving.
 MOST_FLOOR_M2 = 1500.0
 REPAIR_PERIOD_S = 10.0  # between repairs of the round, at least
@@ -113,7 +113,7 @@ class PatrolCycle:
         else:
             target = due.cells[mine][np.argmin(due.length[mine])]
         mine = np.isin(due.owner, stations)
-        left = self._left_behind(due, target, tree, now) & can_be[due.owner] & ~mine
+        left = self._left_behind(due, target, tree, now, can_be[due.owner]) & ~mine
         if left.any():
             target = due.cells[left][np.argmin(due.length[left])]
             mine = left & (np.hypot(*(due.cells - target).T) <= due.reach(self._radius))
@@ -183,14 +183,22 @@ class PatrolCycle:
         return None
 
     def _left_behind(
-        self, due: Due, target: NDArray[np.int32], tree: Ways, now: float
+        self,
+        due: Due,
+        target: NDArray[np.int32],
+        tree: Ways,
+        now: float,
+        can_be: NDArray[np.bool_],
     ) -> NDArray[np.bool_]:
-        """Return which due cells were not seen when their station was passed, and are not seen on the way either."""
+        """Return which due cells were not seen when their station was passed, and are not seen on the way either.
+
+        Of a station that cannot be gone to, `can_be` False by cell, they are fetched when they have waited for long.
+        """
         nominal = self.length / NOMINAL_SPEED
         took = max(nominal, now - self._passed[0]) if self._passed else nominal
         since = now - self._passed_at[due.owner]
-        is_overdue = np.isfinite(since) & (due.age > OVERDUE_SHARE * took)
-        left = (since < 0.5 * nominal) & (due.age >= since + due.least_age)
+        is_overdue = due.age > OVERDUE_SHARE * took
+        left = (since < 0.5 * nominal) & (due.age >= since + due.least_age) & can_be
         if left.any():
             radius = BESIDE_SHARE * self._radius
             left[left] = ~due.is_beside(due.cells[left], target, tree, radius)

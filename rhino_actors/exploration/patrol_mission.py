@@ -34,6 +34,8 @@ from rhino_actors.messages.missions import (
 
 # A goal that is passed this near, in radii of a visit, needs no stop: all of its block has been in view.
 PASSED_SHARE = 0.5
+EXTEND_M = 1.2  # before a goal of the round, from where on one further on may take its place
+SAME_AIM_M = 0.2  # a goal so near to the one in force is the same
 MIN_DUE_AGE_S = 1.0  # what is visited at this moment is never due
 PROGRESS_PERIOD_S = 2.0  # how often the progress is looked at while driving
 MAX_BACKOFF = 8  # times retry_s, for a place that fails again and again
@@ -220,13 +222,15 @@ class PatrolMission:
         now: float,
         has_driven: bool,
     ) -> Choice:
-        if self._aim is not None and has_driven and self._goes_on(snapshot, pose, cost_to_go):
+        goes_on = self._aim is not None and has_driven and self._goes_on(snapshot, pose, cost_to_go)
+        if goes_on and not self._may_extend(pose):
             self._refresh(snapshot, cost_to_go)
             return self._choice()
         if self._cycle is not None and not has_driven:
             self._cycle.restart()
-        elif self._cycle is not None and self._aim is not None and self._is_passed(self._aim, pose):
-            self._cycle.reached(now)
+        elif self._cycle is not None and self._aim is not None and not goes_on:
+            if self._is_passed(self._aim, pose):
+                self._cycle.reached(now)
         had_goal = self.goal_id != 0
         survey, tree = self._survey(snapshot, cost_to_go, now)
         excluded = self._excluded(survey)
@@ -247,6 +251,8 @@ class PatrolMission:
             survey, tree = self._survey(snapshot, cost_to_go, now)
         self._note(survey)
         goal = self._route(snapshot, cost_to_go, survey, tree, excluded)
+        if goes_on and (goal is None or self._is_aim(goal, snapshot)):
+            return self._choice()
         if goal is None:
             if had_goal:
                 self._let_go()
@@ -304,6 +310,18 @@ class PatrolMission:
         if snapshot.costmap[row, col] >= INSCRIBED_INFLATED_OBSTACLE:
             return False
         return aim.dwell > 0.0 or not self._is_passed(aim, pose)
+
+    def _may_extend(self, pose: tuple[float, float, float]) -> bool:
+        """Say whether the robot comes near its goal: one further on spares it from slowing down."""
+        aim = self._aim
+        if self._cycle is None or aim is None or aim.dwell > 0.0:
+            return False
+        return math.dist((aim.x, aim.y), pose[:2]) <= EXTEND_M
+
+    def _is_aim(self, goal: PatrolGoal, snapshot: MapSnapshot) -> bool:
+        x, y = snapshot.geometry.world_from_cell(*goal.cell)
+        assert self._aim is not None
+        return math.dist((x, y), (self._aim.x, self._aim.y)) <= SAME_AIM_M
 
     def _is_passed(self, aim: _Aim, pose: tuple[float, float, float]) -> bool:
         """Say whether nothing is left to go there for."""
