@@ -459,6 +459,9 @@ class PatrolConfig:
         low=0.0,
         high=5.0,
     )
+    rounds: bool = option(
+        False, "", "coverage goes around on a planned round, not step by step to what is due"
+    )
     goal_cost: float = option(
         0.5, "m", "what a goal costs beyond its way (coverage without a round)", low=0.01, high=20.0
     )

@@ -200,5 +200,5 @@ def test_every_route_has_an_example_that_works() -> None:
 def test_benchmarks_that_the_documents_name_can_be_run_as_they_say(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "python benchmarks/" not in text, "run as files they do not find each other"
-    for name in re.findall(r"python -m benchmarks\.([a-z_]+)", text):
+    for name in re.findall(r"python -m benchmarks\.([a-z0-9_]+)", text):
         assert (ROOT / "benchmarks" / f"{name}.py").is_file(), name

@@ -121,8 +121,8 @@ class PatrolMission:
         self._rng = np.random.default_rng(request.seed)
         self._visits = VisitationGrid(config.visit_radius)
         self._tour = PointTour(request, config) if request.router is PatrolRouter.POINTS else None
-        is_coverage = request.router is PatrolRouter.COVERAGE
-        self._cycle = PatrolCycle(config.visit_radius) if is_coverage else None
+        goes_around = config.rounds and request.router is PatrolRouter.COVERAGE
+        self._cycle = PatrolCycle(config.visit_radius) if goes_around else None
         self._rounds = _Rounds()
         self._exclusions: list[_Exclusion] = []
         self._proposed: _Aim | None = None
@@ -592,14 +592,15 @@ def _duration(seconds: float) -> str:
 
 def warm_up() -> None:
     """Compile, or load, the kernels of patrols."""
-    robot, config = RobotConfig(), PatrolConfig()
+    robot, by_rounds = RobotConfig(), PatrolConfig(rounds=True)
+    kinds = [(router, PatrolConfig()) for router in PatrolRouter if router != PatrolRouter.POINTS]
     shape = (80, 80)
     occupancy, costmap = np.zeros(shape, np.int8), np.zeros(shape, np.uint8)
     costs = np.zeros(shape, np.float32)
     for array in (occupancy, costmap, costs):
         array.flags.writeable = False
     geometry = GridGeometry(0.05, (0.0, 0.0), shape)
-    for router in (PatrolRouter.COVERAGE, PatrolRouter.FRONTIER, PatrolRouter.RANDOM):
+    for router, config in [*kinds, (PatrolRouter.COVERAGE, by_rounds)]:
         mission = PatrolMission(PatrolRequest(router=router), config, robot)
         for seq, x in ((1, 1.0), (2, 1.5)):
             snapshot = MapSnapshot(1, seq, 0.0, geometry, occupancy, costmap, 1.0)

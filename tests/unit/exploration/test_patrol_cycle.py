@@ -168,7 +168,13 @@ def test_idleness_stays_near_the_time_of_a_round_and_every_round_visits_all() ->
     course = _course()
     took = new_round(four_rooms())[1].length / SPEED
     seconds = 10.0 * math.ceil(0.4 * took)  # four rounds
-    made = drive(course, PatrolRequest(), RhinoConfig(), new_router(), seconds)
+    made = drive(
+        course,
+        PatrolRequest(),
+        RhinoConfig(patrol=PatrolConfig(rounds=True)),
+        new_router(),
+        seconds,
+    )
     figures = measure(made.track, course.safe, seconds)
     steady = figures[math.ceil(0.13 * took) :, 0]
     assert made.failed == 0
@@ -180,7 +186,9 @@ class Walking:
     """A mission on a map that the test changes, and a robot that is at each goal at once."""
 
     def __init__(self, occupancy: np.ndarray) -> None:
-        self.mission = PatrolMission(PatrolRequest(), PatrolConfig(retry_s=40.0), ROBOT)
+        self.mission = PatrolMission(
+            PatrolRequest(), PatrolConfig(retry_s=40.0, rounds=True), ROBOT
+        )
         self.snapshot = snapshot_of(occupancy)
         self.place, self.now, self.goals = (1.0, 1.0), 0.0, 0
 

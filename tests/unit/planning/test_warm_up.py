@@ -77,8 +77,10 @@ def test_nothing_is_left_to_compile_after_the_warm_up():
         for router in PatrolRouter:
             points = (PatrolPoint(0.3, 0.3),) if router is PatrolRouter.POINTS else ()
             request = PatrolRequest(router=router, points=points)
-            patrol = exploration.PatrolMission(request, PatrolConfig(), RobotConfig())
-            for seq, x in ((3, 0.2), (4, 0.3)):
-                snapshot = MapSnapshot(1, seq, 1.0, geometry, known, array, 1.0)
-                patrol.choose(snapshot, (x, 0.3, 0.0), field, float(seq))
+            for rounds in (False, True):
+                config = PatrolConfig(rounds=rounds)
+                patrol = exploration.PatrolMission(request, config, RobotConfig())
+                for seq, x in ((3, 0.2), (4, 0.3)):
+                    snapshot = MapSnapshot(1, seq, 1.0, geometry, known, array, 1.0)
+                    patrol.choose(snapshot, (x, 0.3, 0.0), field, float(seq))
     assert compiled() == before
