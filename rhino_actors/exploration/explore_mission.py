@@ -35,6 +35,7 @@ NOT_THE_TARGETS_FAULT = frozenset(
 )
 
 AT_LOOKOUT_M = 0.75  # from a lookout, from where it need not be driven to
+MOST_LOOKS = 30  # in one mission: a map that never rests must not keep it alive
 CLOSED_TEXT = "The way to what is left is closed; waiting for it to open."
 EXACT_CELLS = 4_000_000  # the planner's field takes a quarter of a second on so many
 
@@ -264,7 +265,7 @@ class ExploreMission:
             wait = self._config.settle_time_s
             if (
                 is_closed
-            ):  # a person may stand in the door, or have stood there when it was last seen
+            ):  # a person may stand in the door, or have stood there when it was seen last
                 look = self._look_at_closed_way(choice, picked, geometry, now)
                 if look is not None:
                     return look
@@ -291,6 +292,8 @@ class ExploreMission:
         What closed it may have gone since the robot saw it: nothing takes it off the map but another look.
         """
         aim = self._aim
+        if len(self._looks) >= MOST_LOOKS:
+            return None
         for lookout in picked.lookouts:
             x, y = geometry.world_from_cell(*lookout.place)
             look = next((k for k in self._looks if _are_near((k.x, k.y), (x, y))), None)

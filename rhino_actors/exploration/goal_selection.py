@@ -85,9 +85,7 @@ class Picked:
     waits: bool  # nothing to go to now, but something to try again later
     tour: float  # [m] of the order that was planned
     gain_left: float  # [m2] unknown in sight from all targets
-    lookouts: list[
-        Lookout
-    ]  # on closed ways, the nearest first; while there is nothing else to go to
+    lookouts: list[Lookout]  # on closed ways, the nearest first; none while there is a target
     costs: NDArray[np.float32]  # [cells] or, by blocks, [m]
     unit: tuple[int, float]  # cells of a block of `costs`, and metres of its unit
 

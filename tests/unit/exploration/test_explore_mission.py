@@ -7,7 +7,7 @@ import pytest
 
 from rhino_actors.config import ExplorerConfig, PlannerConfig, RobotConfig
 from rhino_actors.errors import InvalidRequest, PlanningError
-from rhino_actors.exploration import ExploreMission, SkipReason
+from rhino_actors.exploration import ExploreMission, SkipReason, explore_mission
 from rhino_actors.exploration.mission import Choice
 from rhino_actors.mapping.inflation import inflate
 from rhino_actors.messages.geometry import Pose2D
@@ -348,6 +348,30 @@ def test_a_lookout_that_cannot_be_got_to_is_not_driven_to_again(end: str) -> Non
         choice = exploring.look(known.copy(), now)
         assert choice.target is None and choice.phase is MissionPhase.WAITING
     assert exploring.look(known.copy(), 2.5 + CONFIG.retry_wait_s).is_complete
+
+
+def test_closed_ways_that_move_on_the_map_without_end_do_not_keep_the_mission_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explore_mission, "MOST_LOOKS", 4)
+    _, known = _hall_and_room()
+    exploring = Exploring((1.0, 3.0))
+    exploring.look(known, 0.0)
+    targets, now = [], 1.0
+    for _ in range(200):
+        now += 20.0
+        shut = known.copy()
+        col = 40 + 12 * (len(targets) % 9)
+        shut[20:40, col : col + 2] = OCCUPIED
+        choice = exploring.look(shut, now)
+        if choice.is_complete:
+            break
+        if choice.target is not None:
+            targets.append(choice.target)
+            exploring.mission.sent(choice.target, len(targets))
+            exploring.mission.arrived(now)
+    assert choice.is_complete and choice.gave_up
+    assert len(targets) == 4
 
 
 def test_while_it_drives_to_a_closed_way_a_target_that_turns_up_comes_first() -> None:
