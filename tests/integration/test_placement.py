@@ -101,7 +101,10 @@ def test_planner_node_lost_while_driving_stops_the_robot_and_the_planner_moves_o
     # The map goes to the planner on its own way.
     first = two_nodes.wait_until(lambda: sent(2.0), 60.0, "the planner to have a map", 1.0)
     two_nodes.wait_until(lambda: two_nodes.speed() > 0.15, 15.0, "the robot to drive", 0.0)
+    planner = _actor_process(two_nodes, "PlannerActor")
+    assert planner is not None
     os.kill(planner_raylet.pid, signal.SIGKILL)
+    planner.wait(10.0)  # until it has noticed that its node is gone it leads the robot on
     time.sleep(1.6)
     assert two_nodes.speed() < 0.05, "the path's lease ran out, the robot stands"
     assert two_nodes.get("/api/health")["status"] == "ok"
